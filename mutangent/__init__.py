@@ -1,0 +1,57 @@
+"""Derivatives of stateful Python as it stands: attrs objects mutated with plain ``setattr``, NumPy or CuPy arrays.
+
+Reading this file is reading the API.
+"""
+
+from . import rules as _rules  # noqa: F401 - fills the rulebook
+from ._capture import field
+from ._context import Context, pause, stop_gradient
+from ._decorator import differentiable
+from ._errors import (
+    ContextError,
+    CotangentError,
+    GradientTypeError,
+    InPlaceError,
+    MutangentError,
+    NoRuleError,
+    NotCapturedError,
+    RuleError,
+    TracedValueError,
+)
+from ._identity import IdentityMap
+from ._primitive import non_differentiable, primitive
+from ._rulebook import rrule
+from ._tangent import NoTangent, Tangent, ZeroTangent
+from ._traced import TracedArray, primal
+from ._transforms import grad, value_and_grad, vjp
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Context",
+    "ContextError",
+    "CotangentError",
+    "GradientTypeError",
+    "IdentityMap",
+    "InPlaceError",
+    "MutangentError",
+    "NoRuleError",
+    "NoTangent",
+    "NotCapturedError",
+    "RuleError",
+    "Tangent",
+    "TracedArray",
+    "TracedValueError",
+    "ZeroTangent",
+    "differentiable",
+    "field",
+    "grad",
+    "non_differentiable",
+    "pause",
+    "primal",
+    "primitive",
+    "rrule",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]

@@ -1,0 +1,134 @@
+"""Adding cotangents up: undoing broadcasting, sums that own their buffer, and the projection onto the entry value.
+
+Everything that is added to a cotangent goes through `Cotangents.add`. So this is the place where memory is reused (and
+where products could be deferred), and no rule ever sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, Spec, is_array, zeros
+
+
+def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    """Sum `x` over the axes along which a value of `shape` was broadcast.
+
+    Examples
+    --------
+    >>> unbroadcast(np.ones((4, 3)), (3,))
+    array([4., 4., 4.])
+    >>> unbroadcast(np.ones((4, 3)), (4, 1)).shape
+    (4, 1)
+    """
+    lead = x.ndim - len(shape)
+    if lead < 0:
+        raise ValueError(f"a contribution of shape {x.shape} cannot come from a value of shape {shape}")
+    ones = tuple(
+        lead + axis for axis, length in enumerate(shape) if length == 1 and x.shape[lead + axis] != 1
+    )
+    if ones:
+        x = np.sum(x, axis=ones, keepdims=True)
+    if lead:
+        x = np.sum(x, axis=tuple(range(lead)))
+    if x.shape != shape:
+        raise ValueError(f"a contribution of shape {x.shape} cannot come from a value of shape {shape}")
+    return x
+
+
+def is_basic_index(index: Any) -> bool:
+    """Whether NumPy's basic indexing applies, which selects each element at most once."""
+    parts = index if type(index) is tuple else (index,)
+    return all(
+        part is None
+        or part is Ellipsis
+        or isinstance(part, slice)
+        or (hasattr(part, "__index__") and np.ndim(part) == 0 and not isinstance(part, bool | np.bool_))
+        for part in parts
+    )
+
+
+def is_mask(index: Any) -> bool:
+    """Whether the index is one boolean mask, which also selects each element at most once."""
+    return getattr(index, "dtype", None) == np.bool_
+
+
+class Cotangents:
+    """The cotangents of one sweep, one slot per node.
+
+    A slot starts as the first contribution itself, which may be shared with other slots. From the second contribution
+    on it owns a buffer and adds into it.
+    """
+
+    __slots__ = ("foreign", "owned", "slots")
+
+    def __init__(self, size: int) -> None:
+        self.slots: list[Any] = [None] * size
+        self.owned = bytearray(size)
+        self.foreign: set[int] = set()  # nodes that got memory which a user's rule may hold as well
+
+    def add(self, node: int, contribution: Array) -> None:
+        """Add a contribution of the node's own shape."""
+        slots = self.slots
+        present = slots[node]
+        if present is None:
+            slots[node] = contribution
+        elif self.owned[node] and contribution.dtype == present.dtype and type(contribution) is type(present):
+            present += contribution
+        else:
+            total = slots[node] = present + contribution
+            # A 0-d sum is an immutable scalar, and a traced one belongs to the outer recording.
+            self.owned[node] = is_array(total) and type(total) is type(present)
+
+    def scatter(self, node: int, index: Any, contribution: Array, spec: Spec) -> None:
+        """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T)."""
+        present = self.slots[node]
+        if not self.owned[node]:
+            dtype = contribution.dtype if present is None else np.result_type(present, contribution)
+            buffer = zeros(Spec(spec.shape, dtype), contribution)
+            if present is not None:
+                buffer += present
+            present = self.slots[node] = buffer
+            self.owned[node] = True
+        if is_basic_index(index) or is_mask(index):
+            present[index] += contribution
+        else:
+            np.add.at(present, index, contribution)
+
+
+def to_real(x: Array) -> Array:
+    """The part of a cotangent that a real value feels: the imaginary part of its cotangent has no direction."""
+    return np.real(x)
+
+
+def project(tangent: Array, entry: Any, spec: Spec, owned: bool) -> Array:
+    """Turn an accumulated cotangent into a tangent of the entry value: its type, shape and dtype, in memory of its own.
+
+    Parameters
+    ----------
+    tangent : array
+        The accumulated cotangent; it has the entry's shape.
+    entry : array, float or complex
+        The entry value, possibly traced by an outer recording.
+    spec : Spec
+        Its shape and dtype.
+    owned : bool
+        Whether nobody else holds the memory of `tangent`.
+    """
+    if spec.dtype.kind == "f" and tangent.dtype.kind == "c":
+        tangent = to_real(tangent)
+        owned = False
+    elif spec.dtype.kind == "c" and tangent.dtype.kind == "f":
+        tangent = tangent.astype(spec.dtype)
+        owned = True
+    if isinstance(entry, float | complex) and not isinstance(entry, np.generic):
+        return tangent.item()
+    if issubclass(type(tangent), np.generic):  # `type`, since a traced scalar also passes isinstance
+        return spec.dtype.type(tangent) if isinstance(entry, np.generic) else np.array(tangent, spec.dtype)
+    if tangent.dtype != spec.dtype:
+        tangent = tangent.astype(spec.dtype)
+    elif not owned:
+        tangent = tangent.copy()
+    return tangent[()] if isinstance(entry, np.generic) else tangent

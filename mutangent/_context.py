@@ -1,0 +1,294 @@
+"""`Context`: record a block of code, then ask for tangents of any object it reached. And `pause`, its opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+from ._arrays import describe, is_array, is_differentiable, spec_of
+from ._capture import current, is_captured
+from ._errors import ContextError, GradientTypeError
+from ._identity import IdentityMap
+from ._recording import Gradients, Recording, match, zero_like
+from ._structure import Leaf
+from ._tangent import ZERO, Tangent, children, map_container
+from ._tape import Tape
+from ._traced import TracedArray, primal, require_scalar
+
+
+class Context:
+    """Record a block of code; afterwards the gradient with respect to any object it read is a question away.
+
+    Inside the ``with`` block captured objects are read and written as usual. When the block ends normally they keep
+    their new values, as plain arrays; when it raises they are as before. The tape is kept for as long as the context
+    is, so gradients can be asked for repeatedly. A context records one block.
+
+    Raises
+    ------
+    ContextError
+        When it is entered a second time.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> @mt.differentiable
+    ... class Counter:
+    ...     total: float = 0.0
+    >>> c = Counter(1.0)
+    >>> with mt.Context() as ctx:
+    ...     c.total = c.total * 3.0
+    ...     out = c.total**2
+    >>> ctx.grad(out, c), c.total
+    (Tangent[Counter](total=18.0), 3.0)
+    """
+
+    def __init__(self) -> None:
+        self._recording: Recording | None = None
+        self._failed = False
+
+    def __enter__(self) -> Context:
+        if self._recording is not None:
+            raise ContextError(
+                "this context was entered before, and a context records one block. Make a new mutangent.Context() for "
+                "each block."
+            )
+        self._recording = Recording()
+        self._recording.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        assert self._recording is not None
+        self._failed = True
+        self._recording.__exit__(kind, error, trace)
+        self._failed = kind is not None
+
+    def _require(self) -> Recording:
+        if self._recording is None:
+            raise ContextError("nothing was recorded: enter the context first, `with mutangent.Context() as ctx:`.")
+        if self._failed:
+            raise ContextError("the block of this context raised, so it was undone and has no gradients.")
+        return self._recording
+
+    def watch(self, array: Any) -> Any:
+        """A traced stand-in for a plain array or number, to compute with and to name as a source in `grad`.
+
+        Parameters
+        ----------
+        array : array, float or complex
+            A value that is held by no captured object.
+
+        Returns
+        -------
+        TracedArray
+            Use it in place of `array` inside the block.
+
+        Examples
+        --------
+        >>> import mutangent as mt
+        >>> with mt.Context() as ctx:
+        ...     x = ctx.watch(np.array([1.0, 2.0]))
+        ...     out = np.sum(x**2)
+        >>> ctx.grad(out, x)
+        array([2., 4.])
+        """
+        recording = self._require()
+        if recording.tape.entries is None:
+            raise ContextError("watch was called after the block of this context had ended; call it inside.")
+        if type(array) is not TracedArray and not is_differentiable(array):
+            raise GradientTypeError(
+                f"watch needs a float or complex array or number, and got {describe(array)}. Objects need no watching; "
+                "convert an integer array with `.astype(float)`."
+            )
+        return recording.lift(array, "a watched array")[0]
+
+    def grad(self, out: Any, *sources: Any) -> Any:
+        """The gradient of a real scalar that was computed in the block.
+
+        Parameters
+        ----------
+        out : traced scalar
+            A value computed inside the block.
+        *sources : objects, watched arrays, or containers of them
+            What to differentiate with respect to. An object's gradient is taken at the values its fields had on entry.
+
+        Returns
+        -------
+        tangent or tuple of tangents
+            For one source its tangent, for several a tuple.
+
+        Raises
+        ------
+        ContextError
+            If `out` or a source does not belong to this context.
+        GradientTypeError
+            If `out` is not a real scalar.
+        """
+        recording = self._require()
+        if not sources:
+            raise TypeError("grad needs at least one source: ctx.grad(out, obj). For all objects use ctx.tangents(out).")
+        node = self._node_of(recording, out)
+        require_scalar(out, "the target of grad")
+        watched = frozenset(node for source in sources for node in self._nodes(recording, source))
+        gradients = recording.gradients([(node, spec_of(primal(out)).dtype.type(1))], keep=watched)
+        tangents = tuple(self._tangent_of(recording, gradients, source) for source in sources)
+        return tangents[0] if len(sources) == 1 else tangents
+
+    def tangents(self, out: Any, cotangent: Any = None) -> IdentityMap[Tangent]:
+        """One tangent for every object that was read in the block.
+
+        Parameters
+        ----------
+        out : traced value or container of them
+            What was computed inside the block.
+        cotangent : array or container, optional
+            The cotangent of `out`; 1 by default, for a scalar.
+
+        Returns
+        -------
+        IdentityMap
+            From each object to its tangent.
+
+        Examples
+        --------
+        >>> import mutangent as mt
+        >>> @mt.differentiable
+        ... class Weight:
+        ...     value: float
+        >>> a, b = Weight(2.0), Weight(5.0)
+        >>> with mt.Context() as ctx:
+        ...     out = a.value * b.value
+        >>> ctx.tangents(out)[b]
+        Tangent[Weight](value=2.0)
+        """
+        recording = self._require()
+        if cotangent is None:
+            node = self._node_of(recording, out)
+            require_scalar(out, "the target of tangents without a cotangent")
+            seeds = [(node, spec_of(primal(out)).dtype.type(1))]
+        else:
+            seeds = match(recording, out, cotangent, "the target")
+        records = [record for record in recording.log.values() if not record.born]
+        gradients = recording.gradients(seeds)
+        return IdentityMap((record.obj, gradients.of_object(record.obj)) for record in records)
+
+    def _node_of(self, recording: Recording, out: Any) -> int:
+        node = recording.node_of(out)
+        if node is None:
+            if type(out) is TracedArray:
+                where = "was traced by another context"
+            elif children(out) is not None or is_captured(out):
+                where = "is no number"
+            else:
+                where = "was not computed from anything that this context traced"
+            raise ContextError(
+                f"the target, {describe(primal(out))}, {where}. Compute it inside `with mutangent.Context() as ctx:` "
+                "from fields of captured objects or from `ctx.watch(array)`."
+            )
+        return node
+
+    def _nodes(self, recording: Recording, source: Any) -> Iterator[int]:
+        if type(source) is TracedArray:
+            node = recording.node_of(source)
+            if node is None:
+                raise ContextError(f"the source, {describe(primal(source))}, was traced by another context.")
+            yield node
+        elif is_captured(source):
+            return
+        elif is_array(source) or is_differentiable(source):
+            raise ContextError(
+                f"the source, {describe(source)}, was not watched. Write `x = ctx.watch(x)` inside the block, compute "
+                "with that x, and give it here; for a field give the object that has it."
+            )
+        elif children(source) is None:
+            raise GradientTypeError(
+                f"the source, {describe(source)}, has no gradient. Give a captured object or a watched array"
+                + (f"; put @mutangent.differentiable on class {type(source).__name__}."
+                   if hasattr(type(source), "__attrs_attrs__") else ".")
+            )
+        else:
+            for item in children(source) or []:
+                yield from self._nodes(recording, item)
+
+    def _tangent_of(self, recording: Recording, gradients: Gradients, source: Any) -> Any:
+        if type(source) is TracedArray:
+            node = recording.node_of(source)
+            assert node is not None
+            layer: Any = source
+            while layer._tape is not recording.tape:
+                layer = layer._value
+            leaf = Leaf(node, layer._value)
+            tangent = gradients.of_node(node, leaf.entry, leaf.spec)
+            return zero_like(leaf) if tangent is ZERO else tangent
+        if is_captured(source):
+            return gradients.of_object(source)
+        return map_container(lambda item: self._tangent_of(recording, gradients, item), source)
+
+
+@contextmanager
+def pause() -> Iterator[None]:
+    """Compute without recording.
+
+    Inside the block every operation gives a constant; objects are still read and written inside the recording, so a
+    raise undoes what is written here as well. Conversions such as ``float(x)`` are allowed.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> def loss(x):
+    ...     with mt.pause():
+    ...         scale = x * 10.0
+    ...     return x * scale
+    >>> mt.grad(loss)(2.0)
+    20.0
+    """
+    tapes: list[tuple[Tape, Any]] = []
+    overlay = current()
+    while overlay is not None:
+        tape = getattr(overlay, "tape", None)
+        if tape is not None:
+            tapes.append((tape, tape.entries))
+        overlay = overlay.outer
+    for tape, _ in tapes:
+        tape.entries = None
+    try:
+        yield
+    finally:
+        for tape, entries in tapes:
+            tape.entries = entries
+
+
+def stop_gradient(x: Any) -> Any:
+    """A constant copy: no derivative, of any order, flows through it.
+
+    Parameters
+    ----------
+    x : number, array, or tuple, list or dict of them
+
+    Returns
+    -------
+    The same structure with plain copies.
+
+    Raises
+    ------
+    GradientTypeError
+        For an object: its fields would have to be replaced. Stop the gradient of the fields, or use `pause`.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> mt.grad(lambda x: x * mt.stop_gradient(x))(3.0)
+    3.0
+    """
+    x = primal(x)
+    if is_captured(x):
+        raise GradientTypeError(
+            f"stop_gradient was given a {type(x).__name__}. Use it on the values of its fields, or compute under "
+            "`with mutangent.pause():`."
+        )
+    if is_array(x):
+        return x.copy()
+    return map_container(stop_gradient, x)
+
+

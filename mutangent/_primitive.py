@@ -1,0 +1,390 @@
+"""Users' rules for their own functions and methods, those that mutate objects included.
+
+Theory of operation. A rule runs in a *frame*: an overlay that shows objects as they are inside the recording at that
+moment, with the recording's own tracing taken off. So the rule computes with plain values, as ordinary code does, and
+what it does is not recorded. The frame notes which node stood behind every field that was read, and keeps what was
+written. When the rule has returned, one entry goes on the tape. Its results are the value *and* everything that was
+written; its operands are the arguments *and* everything that was read. In the sweep the pullback gets the cotangents of
+all results and answers with tangents of all operands: a `Tangent` per object. The recording adds them up like
+any other contribution, which is all that it takes to have one tangent per object.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ._arrays import describe, is_differentiable, spec_of, zeros
+from ._capture import UNSET, Overlay, Unread, _overlay, current, is_captured
+from ._context import pause
+from ._errors import NoRuleError, RuleError
+from ._identity import IdentityMap
+from ._recording import Recording
+from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
+from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, map_container, rebuild
+from ._tape import CALL, UNPACK, Tape
+from ._traced import TracedArray, _append, _collect, _level, _lower, primal
+
+
+class Frame(Overlay):
+    """The overlay in which a rule runs."""
+
+    def __init__(self, outer: Overlay | None, tape: Tape) -> None:
+        super().__init__(outer)
+        self.tape_below = tape
+        self.lifter = Lifter(self._strip, is_captured, self.containers)
+
+    def _strip(self, value: Any) -> tuple[Any, Leaf]:
+        layer = _level(value, self.tape_below) if type(value) is TracedArray else None
+        lowered = _lower(value, self.tape_below)
+        return lowered, Leaf(-1 if layer is None else layer._node, lowered)
+
+
+class Primitive:
+    """A function with a rule of its own. Made by `primitive`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._rule: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<primitive {self._name}>"
+
+    def __get__(self, obj: Any, cls: type | None = None) -> Any:
+        return self if obj is None else functools.partial(self, obj)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._function, "__qualname__", repr(self._function))
+
+    def rrule(self, rule: Callable[..., Any]) -> Primitive:
+        """Set the rule for reverse mode; a decorator.
+
+        Parameters
+        ----------
+        rule : callable
+            Takes the arguments and returns ``(value, pullback)``, or `NotImplemented` to decline them, in which case
+            the call runs as ordinary code. ``pullback(y_bar)`` takes the cotangent of the value and returns a tuple with
+            one tangent per argument, a `Tangent` for an object. If the call writes captured fields the pullback is
+            ``pullback(y_bar, written)``, where ``written[obj].field`` is the cotangent of the value that the call left
+            in that field.
+
+        Returns
+        -------
+        Primitive
+            The primitive itself, so that in a class body the name keeps its meaning.
+        """
+        self._rule = rule
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tape = _tape_for((*args, *kwargs.values()))
+        if tape is None:
+            return self._function(*args, **kwargs)
+        if self._rule is None:
+            raise NoRuleError(
+                f"{self._name} is a primitive without a rule, and it was called with values that are differentiated. "
+                f"Give it one with `@{getattr(self._function, '__name__', 'f')}.rrule`."
+            )
+        positional = _positional(self._function, args, kwargs) if kwargs else args
+        frame = Frame(current(), tape)
+        lifted, descriptions = [], []
+        for number, arg in enumerate(positional):
+            value, description = frame.lifter.lift(arg, f"argument {number} of {self._name}")
+            lifted.append(value)
+            descriptions.append(description)
+        token = _overlay.set(frame)
+        try:
+            result = self._rule(*lifted)
+        finally:
+            _overlay.reset(token)
+        frame.close()
+        if result is NotImplemented:
+            return self._function(*args, **kwargs)
+        if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+            raise RuleError(
+                f"the rule of {self._name} returned {describe(result)}. Return a pair (value, pullback), or "
+                "NotImplemented to decline the arguments."
+            )
+        return _Call(self._name, frame, tape, descriptions, result[1]).record(result[0])
+
+
+class _Call:
+    """One recorded call of a primitive."""
+
+    def __init__(
+        self, name: str, frame: Frame, tape: Tape, descriptions: list[Description], pullback: Callable[..., Any]
+    ) -> None:
+        self.name = name
+        self.frame = frame
+        self.tape = tape
+        self.arguments = descriptions
+        self.pullback = pullback
+        self.value: Description = None
+        self.written: list[tuple[Any, str, Description]] = []
+        self.takes_written = _takes_written(pullback)
+
+    def record(self, value: Any) -> Any:
+        """Put the call on the tape, commit what it wrote, and return its traced value."""
+        entries: Any = self.tape.entries
+        self._check_writes()
+        call = len(entries)
+        entries.append((CALL, -1, self.pull, (), None))
+        outputs = 0
+
+        def make_output(leaf: Any) -> tuple[Any, Leaf]:
+            nonlocal outputs
+            if type(leaf) is TracedArray and _level(leaf, self.tape) is not None:
+                del entries[call:]
+                raise RuleError(
+                    f"the rule of {self.name} used a traced value that is neither an argument nor a field, so its "
+                    "derivative would be lost. Pass it as an argument."
+                )
+            traced = _append(entries, self.tape, UNPACK, call, outputs, leaf)
+            outputs += 1
+            return traced, Leaf(outputs - 1, leaf)
+
+        lifter = Lifter(make_output, is_captured, Containers())
+        traced, self.value = lifter.lift(value, f"the value of {self.name}")
+        for record, name in list(self.frame.written()):
+            final, description = lifter.lift(record.values[name], f"{type(record.obj).__name__}.{name}")
+            record.values[name] = final
+            self.written.append((record.obj, name, description))
+        self.frame.commit()
+        return traced
+
+    def _check_writes(self) -> None:
+        if not self.takes_written:
+            for record, name in self.frame.written():
+                if _has_numbers(record.values[name]):
+                    cls = type(record.obj).__name__
+                    raise RuleError(
+                        f"the rule of {self.name} wrote {cls}.{name}, but its pullback takes no `written`, so the "
+                        f"cotangent of the new value would be lost. Write `def pullback(y_bar, written)` and use "
+                        f"`written[obj].{name}`, the cotangent of the value that the call left in {cls}.{name}."
+                    )
+        for made in self.frame.containers.by_original.values():
+            if not same_parts(contents(made.working), made.lifted_before):
+                raise RuleError(
+                    f"the rule of {self.name} changed a {type(made.original).__name__} in place. Assign a new one to "
+                    "the field."
+                )
+
+    def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
+        """Call the user's pullback and yield its tangents as contributions to nodes."""
+        written: IdentityMap[Tangent] = IdentityMap(
+            (record.obj, Tangent._shell(type(record.obj), {})) for record in self.frame.log.values()
+        )
+        for obj, name, description in self.written:
+            written[obj]._fields[name] = self._cotangent(description, cotangents, written)
+        y_bar = self._cotangent(self.value, cotangents, written)
+        tangents = self.pullback(y_bar, written) if self.takes_written else self.pullback(y_bar)
+        if not isinstance(tangents, tuple) or len(tangents) != len(self.arguments):
+            got = f"{len(tangents)} tangents" if isinstance(tangents, tuple) else describe(tangents)
+            raise RuleError(
+                f"the pullback of {self.name} returned {got} for {len(self.arguments)} arguments. Return a tuple with "
+                "one tangent per argument, `(x_bar,)` for a single one; mutangent.NoTangent() for an argument without."
+            )
+        seen: set[tuple[int, int]] = set()
+        pending = [
+            (description, tangent, f"argument {number}")
+            for number, (description, tangent) in enumerate(zip(self.arguments, tangents, strict=True))
+        ]
+        while pending:
+            description, tangent, where = pending.pop()
+            if tangent is None or isinstance(tangent, ZeroTangent | NoTangent):
+                continue
+            if type(description) is Leaf:
+                contribution = self._check(description, tangent, where)
+                if description.node >= 0:
+                    yield description.node, contribution
+            elif type(description) is Child and isinstance(tangent, Tangent):
+                obj = description.primal
+                if (id(obj), id(tangent)) not in seen:
+                    seen.add((id(obj), id(tangent)))
+                    pending += self._fields_of(obj, tangent)
+            elif type(description) is Group and len(children(tangent) or ()) == len(description.items):
+                pending += [
+                    (item, part, where) for item, part in zip(description.items, children(tangent) or [], strict=True)
+                ]
+            else:
+                raise RuleError(
+                    f"the pullback of {self.name} returned {describe(tangent)} for {where}, which does not fit its "
+                    "structure. Return a mutangent.Tangent for an object, a tuple or list for a container, "
+                    "mutangent.NoTangent() for what has no tangent space."
+                )
+
+    def _fields_of(self, obj: Any, tangent: Tangent) -> Iterator[tuple[Description, Any, str]]:
+        record = self.frame.log.get(id(obj))
+        for name in tangent:
+            entry = UNSET if record is None else record.entries.get(name, UNSET)
+            where = f"{type(obj).__name__}.{name}"
+            if entry is UNSET or type(entry) is Unread:
+                if not isinstance(tangent[name], ZeroTangent | NoTangent):
+                    raise RuleError(
+                        f"the pullback of {self.name} returned a tangent for {where}, which the rule did not read before "
+                        "it returned. Read the field in the rule, so that the tangent belongs to the value it had there."
+                    )
+                continue
+            yield entry, tangent[name], where
+
+    def _check(self, leaf: Leaf, tangent: Any, where: str) -> Any:
+        plain = primal(tangent)
+        if not is_differentiable(plain):
+            if isinstance(plain, int | np.integer):
+                tangent = plain = np.float64(plain)
+            else:
+                raise RuleError(f"the pullback of {self.name} returned {describe(plain)} for {where}; return an array.")
+        if np.shape(plain) != leaf.spec.shape:
+            raise RuleError(
+                f"the pullback of {self.name} returned a tangent of shape {np.shape(plain)} for {where}, which has shape "
+                f"{leaf.spec.shape}. Return a tangent of the argument's own shape (sum over broadcast axes)."
+            )
+        if spec_of(plain).dtype.kind == "c" and leaf.spec.dtype.kind == "f":
+            raise RuleError(
+                f"the pullback of {self.name} returned a complex tangent for {where}, which is real. Return its real part."
+            )
+        return np.float64(tangent) if type(tangent) is float else np.complex128(tangent) if type(tangent) is complex else tangent
+
+    def _cotangent(self, description: Description, cotangents: dict[int, Any], written: IdentityMap[Tangent]) -> Any:
+        """The cotangent of one result, with zeros where nothing flowed: rules see arrays like the value."""
+        if type(description) is Leaf:
+            found = cotangents.get(description.node)
+            if found is not None:
+                return found
+            zero = zeros(description.spec, primal(description.entry))
+            return zero if description.spec.shape else zero[()]
+        if type(description) is Child:
+            obj = description.primal
+            return written[obj] if obj in written else Tangent._shell(type(obj), {})
+        if type(description) is Group:
+            return rebuild(description.model, [self._cotangent(item, cotangents, written) for item in description.items])
+        return NONE
+
+
+def _has_numbers(value: Any) -> bool:
+    items = children(value)
+    if items is not None:
+        return any(_has_numbers(item) for item in items)
+    return type(value) is TracedArray or is_differentiable(value)
+
+
+def _takes_written(pullback: Callable[..., Any]) -> bool:
+    """Whether a pullback has a second positional parameter."""
+    try:
+        parameters = inspect.signature(pullback).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _positional(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    if bound.kwargs:
+        name = getattr(function, "__qualname__", repr(function))
+        raise RuleError(
+            f"{name} was called with the keyword-only arguments {', '.join(bound.kwargs)}, and a rule gives one tangent "
+            "per positional argument. Make them positional."
+        )
+    return bound.args
+
+
+def _tape_for(args: tuple[Any, ...]) -> Tape | None:
+    """The tape that a call belongs to: the innermost recording if it reaches objects, else that of its arguments."""
+    found: list[TracedArray] = []
+    if _reach(args, found):
+        stripped: set[int] = set()
+        overlay = current()
+        while overlay is not None:
+            if isinstance(overlay, Frame):
+                stripped.add(overlay.tape_below.serial)
+            elif isinstance(overlay, Recording) and overlay.tape.serial not in stripped and overlay.tape.is_open:
+                return overlay.tape
+            overlay = overlay.outer
+    return max((traced._tape for traced in found), key=lambda tape: tape.serial, default=None)
+
+
+def _reach(args: Any, found: list[TracedArray]) -> bool:
+    """Collect traced values; return whether there are captured objects."""
+    objects = False
+    for arg in args:
+        items = children(arg)
+        if items is not None:
+            objects |= _reach(items, found)
+        elif is_captured(arg):
+            objects = True
+        else:
+            _collect(arg, found)
+    return objects
+
+
+def primitive(function: Callable[..., Any]) -> Primitive:
+    """Make a function or method one step of a recording, with a rule of its own.
+
+    Parameters
+    ----------
+    function : callable
+        A function of positional arguments. It is called as it is when nothing is differentiated.
+
+    Returns
+    -------
+    Primitive
+        A callable with `.rrule`, which sets the rule.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> @mt.primitive
+    ... def clipped(x):
+    ...     return min(max(x, 0.0), 1.0)
+    >>> @clipped.rrule
+    ... def clipped_rule(x):
+    ...     return min(max(x, 0.0), 1.0), lambda y_bar: (y_bar,)  # let the gradient pass
+    >>> mt.grad(lambda x: clipped(x) * 3.0)(7.0)
+    3.0
+    """
+    return Primitive(function)
+
+
+def non_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare that a function's results are constants; it is called with plain values and nothing in it is recorded.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> import math
+    >>> floor = mt.non_differentiable(math.floor)
+    >>> mt.grad(lambda x: x * floor(x))(2.5)
+    2.0
+    """
+
+    @functools.wraps(function)
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        with pause():
+            result = function(*[_plain(a) for a in args], **{name: _plain(value) for name, value in kwargs.items()})
+        return _plain(result)
+
+    return constant
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is TracedArray:
+        return primal(value)
+    items = children(value)
+    if items is None or all(plain is item for plain, item in zip(map(_plain, items), items, strict=True)):
+        return value
+    return map_container(_plain, value)

@@ -1,0 +1,356 @@
+"""A recording: one overlay over the objects, one tape, and the tangents that a sweep over it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import Token
+from typing import Any, Final
+
+import numpy as np
+
+from ._accumulate import Cotangents, project
+from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
+from ._capture import (
+    UNSET,
+    Overlay,
+    Record,
+    Unread,
+    _overlay,
+    current,
+    is_captured,
+    schema_of,
+)
+from ._errors import ContextError, CotangentError
+from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
+from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
+from ._tape import LEAF, Entry, Tape, sweep
+from ._traced import TracedArray, new_leaf, primal
+
+
+class Recording(Overlay):
+    """Follows reads, writes and operations between `open` and `close`.
+
+    Use it as a context manager: a body that returns commits, a body that raises rolls back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(current())
+        self.entries: list[Entry] = []
+        self.tape = Tape(self.entries)
+        self.lifter = Lifter(self._leaf, is_captured, self.containers)
+        self._token: Token[Any] | None = None
+
+    def _leaf(self, value: Any) -> tuple[TracedArray, Leaf]:
+        if type(value) is TracedArray and value._tape is self.tape:
+            return value, Leaf(value._node, value._value)
+        if type(value) is TracedArray and not _is_open(value):
+            value = primal(value)
+        leaf = Leaf(len(self.entries), value)
+        return new_leaf(self.entries, self.tape, value), leaf
+
+    def _is_mine(self, traced: TracedArray) -> bool:
+        return traced._tape is self.tape
+
+    def __enter__(self) -> Recording:
+        self._token = _overlay.set(self)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if current() is not self:
+            self.tape.entries = None
+            self.close()
+            raise ContextError(
+                "a recording was left while another one, opened inside it, is still open. Leave the inner one first; "
+                "do not open a recording in a generator that is advanced from outside."
+            )
+        assert self._token is not None
+        _overlay.reset(self._token)
+        self._token = None
+        self.tape.entries = None
+        self.close()
+        if kind is not None:
+            self.rollback()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    # -- what the function was given and what it returned ------------------------------------------------------------
+
+    def lift(self, value: Any, where: str) -> tuple[Any, Description]:
+        """An argument as the recorded function sees it, and the description of its entry value."""
+        return self.lifter.lift(value, where)
+
+    def lift_container(self, value: Any, where: str) -> Any:
+        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed."""
+        if type(value) is TracedArray or is_array(value) or is_differentiable(value):
+            return value
+        return self.lifter.lift(value, where)[0]
+
+    def lower(self, value: Any) -> Any:
+        """A result without this recording's tracing. Call after the recording was left."""
+        return Lowerer(self.containers).lower(value)
+
+    # -- sweeps --------------------------------------------------------------------------------------------------------
+
+    def node_of(self, value: Any) -> int | None:
+        """The node of a value that this recording traced; None for any other value."""
+        while type(value) is TracedArray:
+            if value._tape is self.tape:
+                return value._node
+            if _is_open(value):
+                return None
+            value = value._value
+        return None
+
+    def entry_of_final(self, obj: Any, name: str) -> Any:
+        """The value that a field of `obj` had at the end, with its tracing; untouched fields become leaves."""
+        schema = schema_of(type(obj))
+        if schema is None or name not in schema.fields:
+            raise CotangentError(f"{type(obj).__name__} has no captured field {name!r}")
+        record = self.log.get(id(obj))
+        if record is None:
+            record = self.log[id(obj)] = Record(obj, schema)
+        if name not in record.values and name not in record.deleted:
+            value = schema.fields[name].raw_get(obj) if self.outer is None else self.outer.peek(obj, schema.fields[name])
+            record.values[name], record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
+        return record.values.get(name)
+
+    def gradients(self, seeds: Iterable[tuple[int, Any]], keep: frozenset[int] = frozenset(), free: bool = False) -> Gradients:
+        """Sweep once. `seeds` are pairs (node, cotangent); `keep` are nodes within whose cotangent is wanted too."""
+        seeds = list(seeds)
+        cotangents = Cotangents(len(self.entries))
+        for node, cotangent in seeds:
+            cotangents.add(node, cotangent)
+        # A pullback may read objects; it must not be recorded by the context that is being swept.
+        token = _overlay.set(self.outer) if current() is self else None
+        try:
+            # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                sweep(self.entries, cotangents, keep, free)
+            return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
+        finally:
+            if token is not None:
+                _overlay.reset(token)
+
+
+def _is_open(value: TracedArray) -> bool:
+    layer: Any = value
+    while type(layer) is TracedArray:
+        if layer._tape.entries is not None:
+            return True
+        layer = layer._value
+    return False
+
+
+class Gradients:
+    """The tangents of one sweep: one `Tangent` per object, in one identity map."""
+
+    def __init__(self, recording: Recording, cotangents: Cotangents, seeds: list[Any]) -> None:
+        self.recording = recording
+        self.cotangents = cotangents
+        self._tangents: dict[int, Tangent] = {}
+        self._pending: list[tuple[Tangent, Any]] = []
+        # Arrays that somebody else holds; a second holder gets a copy.
+        self._given: set[int] = {id(seed) for seed in seeds}
+        self._seeds = seeds
+
+    def of_node(self, node: int, entry: Any, spec: Spec) -> Any:
+        """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
+        if node < 0:
+            return ZERO
+        cotangent = self.cotangents.slots[node]
+        if cotangent is None:
+            return ZERO
+        owned = bool(self.cotangents.owned[node])
+        if not owned and id(cotangent) not in self._given:
+            # Not shared with a seed or another leaf; a view could share memory with anything.
+            owned = type(cotangent) is np.ndarray and cotangent.base is None and cotangent.flags.writeable
+            owned = owned and node not in self.cotangents.foreign
+        self._given.add(id(cotangent))
+        return project(cotangent, entry, spec, owned)
+
+    def of(self, description: Description, dense: bool = False) -> Any:
+        """The tangent of a described entry value; with `dense`, numbers and arrays get zeros in place of ZeroTangent."""
+        result = self._visit(description, dense)
+        self._fill()
+        return result
+
+    def of_object(self, obj: Any) -> Tangent:
+        """The tangent of an object."""
+        result = self._shell(obj)
+        self._fill()
+        return result
+
+    def _visit(self, description: Description, dense: bool) -> Any:
+        if type(description) is Leaf:
+            tangent = self.of_node(description.node, description.entry, description.spec)
+            return zero_like(description) if dense and tangent is ZERO else tangent
+        if type(description) is Child:
+            return self._shell(description.primal)
+        if type(description) is Group:
+            return rebuild(description.model, [self._visit(item, dense) for item in description.items])
+        return NONE
+
+    def _shell(self, obj: Any) -> Tangent:
+        shell = self._tangents.get(id(obj))
+        if shell is None:
+            shell = self._tangents[id(obj)] = Tangent._shell(type(obj), {})
+            self._pending.append((shell, obj))
+        return shell
+
+    def _fill(self) -> None:
+        while self._pending:
+            shell, obj = self._pending.pop()
+            record = self.recording.log.get(id(obj))
+            entries = {} if record is None else record.entries
+            schema = schema_of(type(obj))
+            assert schema is not None
+            for name, field in schema.fields.items():
+                entry = entries.get(name, MISSING_ENTRY)
+                if entry is UNSET:
+                    continue
+                if type(entry) is Unread:
+                    entry = self._describe(entry.value)
+                elif entry is MISSING_ENTRY:
+                    try:
+                        outer = self.recording.outer
+                        value = field.raw_get(obj) if outer is None else outer.peek(obj, field)
+                    except AttributeError:
+                        continue
+                    entry = self._describe(value)
+                tangent = self._visit(entry, False)
+                if tangent is ZERO:
+                    shell._like[name] = _ZeroLike(entry)
+                else:
+                    shell._fields[name] = tangent
+
+    def _describe(self, value: Any) -> Description:
+        """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
+        return Lifter(_dead_leaf, is_captured, Containers()).lift(value, "a field")[1]
+
+
+MISSING_ENTRY: Final = object()
+
+
+class _ZeroLike:
+    """What `Tangent.dense` puts in place of a ZeroTangent. It keeps no array alive."""
+
+    __slots__ = ("description",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        # The entry itself is needed only for its type.
+        self.description = leaf
+
+    def __call__(self) -> Any:
+        return zero_like(self.description)
+
+
+def _dead_leaf(value: Any) -> tuple[Any, Leaf]:
+    return value, Leaf(-1, value)
+
+
+def zero_like(leaf: Leaf) -> Any:
+    """Zeros of the type, shape and dtype of an entry value."""
+    entry = primal(leaf.entry)
+    if type(entry) is float or type(entry) is complex:
+        return type(entry)(0)
+    if isinstance(entry, np.generic):
+        return leaf.spec.dtype.type(0)
+    return zeros(leaf.spec, entry)
+
+
+# -- cotangents of results ---------------------------------------------------------------------------------------------
+
+
+def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[tuple[int, Any]]:
+    """Pair the traced numbers in `value` with their cotangents.
+
+    Parameters
+    ----------
+    recording : Recording
+        The recording that traced `value`.
+    value : object
+        A result, or what a call left in a field: numbers, arrays, objects and containers of them.
+    cotangent : object
+        Its cotangent, of the same structure. `ZeroTangent()`, `NoTangent()` and None are accepted everywhere.
+    where : str
+        The name of the value for error messages.
+
+    Returns
+    -------
+    list of (int, array)
+        Nodes with cotangents of the node's shape and dtype.
+    """
+    seeds: list[tuple[int, Any]] = []
+    seen: set[tuple[int, int]] = set()
+    pending: list[tuple[Any, Any, str]] = [(value, cotangent, where)]
+    while pending:
+        value, cotangent, where = pending.pop()
+        if cotangent is None or isinstance(cotangent, ZeroTangent | NoTangent):
+            continue
+        if type(value) is TracedArray or is_differentiable(value):
+            seed = _check_array(value, cotangent, where)
+            node = recording.node_of(value)
+            if node is not None:
+                seeds.append((node, seed))
+        elif isinstance(cotangent, Tangent):
+            if not is_captured(value) or not issubclass(type(value), cotangent._cls):
+                raise CotangentError(
+                    f"the cotangent of {where} is a Tangent of {cotangent._cls.__name__}, but the value is "
+                    f"{describe(value)}. Give a cotangent of the value's own structure."
+                )
+            if (id(value), id(cotangent)) in seen:
+                continue
+            seen.add((id(value), id(cotangent)))
+            for name in cotangent:
+                final = recording.entry_of_final(value, name)
+                pending.append((final, cotangent[name], f"{type(value).__name__}.{name}"))
+        else:
+            values, cotangents = children(value), children(cotangent)
+            if values is None:
+                raise CotangentError(
+                    f"{where} is {describe(value)} and has no tangent space, but its cotangent is "
+                    f"{describe(cotangent)}. Give mutangent.NoTangent() for it."
+                )
+            if cotangents is None or len(values) != len(cotangents) or isinstance(value, dict) != isinstance(cotangent, dict):
+                got = describe(cotangent) if cotangents is None else f"a {type(cotangent).__name__} of {len(cotangents)}"
+                raise CotangentError(
+                    f"{where} is a {type(value).__name__} of {len(values)} values, but its cotangent is {got}. "
+                    "Give one cotangent per value, in the same structure."
+                )
+            keys = list(value) if isinstance(value, dict) else list(range(len(values)))
+            if isinstance(value, dict) and set(value) != set(cotangent):
+                raise CotangentError(f"{where} has the keys {list(value)}, but its cotangent has {list(cotangent)}.")
+            pending += [(value[key], cotangent[key], f"{where}[{key!r}]") for key in keys]
+    return seeds
+
+
+def _check_array(value: Any, cotangent: Any, where: str) -> Any:
+    """A cotangent as an array of the value's shape and dtype, or an error that says what is wrong with it."""
+    spec = spec_of(value)
+    given = primal(cotangent)
+    if not (is_array(given) or isinstance(given, int | float | complex | np.generic)) or spec_of(given).dtype.kind not in "biufc":
+        raise CotangentError(f"the cotangent of {where} must be {describe_spec(spec)}, and it is {describe(given)}.")
+    shape = np.shape(given)
+    if shape != spec.shape:
+        raise CotangentError(
+            f"the cotangent of {where} has shape {shape}, and the value has shape {spec.shape}. Give a cotangent of the "
+            "value's shape."
+        )
+    if spec_of(given).dtype.kind == "c" and spec.dtype.kind == "f":
+        raise CotangentError(
+            f"the cotangent of {where} is complex, and the value is real ({spec.dtype}). Give its real part."
+        )
+    if type(cotangent) is TracedArray:
+        return cotangent if hasattr(given, "dtype") and given.dtype == spec.dtype else cotangent.astype(spec.dtype)
+    if not hasattr(cotangent, "dtype"):
+        return spec.dtype.type(cotangent)
+    return cotangent if cotangent.dtype == spec.dtype else cotangent.astype(spec.dtype)
+
+
+def describe_spec(spec: Spec) -> str:
+    """A specification in the words of an error message."""
+    return f"an array of shape {spec.shape} and dtype {spec.dtype}" if spec.shape else f"a number of dtype {spec.dtype}"

@@ -1,0 +1,254 @@
+"""The rulebook: which functions have a derivative, and what it is. It knows neither tapes nor traced values.
+
+A rule is data. Four forms cover NumPy:
+
+`elementwise`
+    One expression per operand, ``lambda t, y, *operands``: the tangent `t` of that operand pushed through the
+    derivative at `operands`, where `y` is the result. The Jacobian is diagonal, so the same expression serves forward
+    and reverse mode; for complex numbers the reverse mode conjugates before and after (``J^H g = conj(J^T conj(g))``).
+    Broadcasting is undone by the caller.
+`function`
+    One pullback per operand, ``lambda g, y, *args, **kwargs``, called with the arguments of the primal call. Functions
+    that are linear in each operand say ``linear=True``; forward mode then pushes tangents through the function itself.
+`composed`
+    The function written with others that have rules; it needs no derivative of its own.
+`constant`
+    The function is called with plain values and its result is a constant.
+
+A parameter whose name begins with an underscore is not read, so its value is not kept alive by the tape. An
+elementwise expression gets None for it, a pullback a `Spec` (shape and dtype).
+
+Users' own rules (`rrule` of a NumPy function) bring closures and have a form of their own, `UserRule`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from ._errors import NoRuleError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Expression = Callable[..., Any]
+
+
+class Rule:
+    """What is known about one function. The instance exists from the first mention of the function on.
+
+    Attributes
+    ----------
+    function : callable
+        The NumPy function or ufunc.
+    kind : str
+        ``""`` (nothing known), ``"elementwise"``, ``"function"``, ``"composed"``, ``"constant"`` or ``"user"``.
+    expressions : tuple of callable or None
+        One per operand; None where an operand has no tangent space.
+    keep : dict
+        From a bit mask of the operands that are traced to a tuple of booleans: whether the result, and which
+        operands, are read by the expressions of those operands.
+    linear : bool
+        Whether the function is linear in each operand.
+    sequence : bool
+        Whether the first operand is a sequence of arrays.
+    multiple : bool
+        Whether the function returns a sequence of arrays.
+    accepts : tuple of (int, frozenset of str) or None
+        How many positional arguments and which keywords the pullbacks of a ``"function"`` understand. A call with
+        others has no rule.
+    keywords : dict
+        From the name of an operand to its position.
+    refuse : callable or None
+        Takes the arguments of a call and returns what about them has no rule, or None.
+    user : callable or None
+        The user's rule, or the function that a ``"composed"`` one is written as.
+    """
+
+    __slots__ = (
+        "accepts",
+        "expressions",
+        "function",
+        "keep",
+        "keywords",
+        "kind",
+        "linear",
+        "multiple",
+        "name",
+        "refuse",
+        "sequence",
+        "user",
+    )
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name: str = getattr(function, "__name__", repr(function))
+        self.kind = ""
+        self.expressions: tuple[Expression | None, ...] = ()
+        self.keep: dict[int, tuple[bool, ...]] = {}
+        self.linear = False
+        self.sequence = False
+        self.multiple = False
+        self.accepts: tuple[int, frozenset[str]] | None = None
+        self.keywords: dict[str, int] = {}
+        self.refuse: Callable[..., str | None] | None = None
+        self.user: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<rule of {self.name}: {self.kind or 'none'}>"
+
+
+_rules: Final[dict[Any, Rule]] = {}
+
+
+def rule(function: Callable[..., Any]) -> Rule:
+    """The one `Rule` object of a function; it may be filled in later."""
+    found = _rules.get(function)
+    if found is None:
+        found = _rules[function] = Rule(function)
+    return found
+
+
+def rules() -> list[Rule]:
+    """All rules that have been filled in."""
+    return [known for known in _rules.values() if known.kind]
+
+
+def _fill(function: Callable[..., Any], kind: str, expressions: tuple[Expression | None, ...]) -> Rule:
+    row = rule(function)
+    if row.kind:
+        raise ValueError(f"{row.name} already has a rule")
+    row.kind = kind
+    row.expressions = expressions
+    reads = [_reads(expression, len(expressions)) for expression in expressions]
+    for mask in range(1 << len(expressions)):
+        used = [reads[k] for k in range(len(expressions)) if mask >> k & 1]
+        row.keep[mask] = tuple(any(column) for column in zip(*used, strict=True)) if used else ()
+    return row
+
+
+def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:
+    """Whether an expression reads the result and each operand, told by the names of its parameters."""
+    if expression is None:
+        return (False,) * (operands + 1)
+    names = [
+        parameter.name
+        for parameter in inspect.signature(expression).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(names) < operands + 2:
+        raise ValueError(f"an expression for {operands} operands takes (tangent, result, operands...), not {names}")
+    return tuple(not name.startswith("_") for name in names[1 : operands + 2])
+
+
+def elementwise(function: Callable[..., Any], *expressions: Expression | None) -> None:
+    """Declare an elementwise function by one expression ``(t, y, *operands)`` per operand."""
+    _fill(function, "elementwise", expressions)
+
+
+def function(
+    function: Callable[..., Any],
+    *pullbacks: Expression | None,
+    linear: bool = False,
+    sequence: bool = False,
+    multiple: bool = False,
+    keywords: dict[str, int] | None = None,
+    refuse: Callable[..., str | None] | None = None,
+) -> None:
+    """Declare a function by one pullback ``(g, y, *args, **kwargs)`` per operand.
+
+    Operands may be given by the names that the first pullback uses, and by those in `keywords`. A call for which
+    `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`.
+    """
+    row = _fill(function, "function", pullbacks)
+    row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
+    first = next(each for each in pullbacks if each is not None)
+    names = list(inspect.signature(first).parameters)[2 : len(pullbacks) + 2]
+    row.keywords = {**{name.lstrip("_"): k for k, name in enumerate(names)}, **(keywords or {})}
+    parameters = [list(inspect.signature(each).parameters.values())[2:] for each in pullbacks if each is not None]
+    row.accepts = (
+        min(
+            sum(p.kind is not p.KEYWORD_ONLY for p in each) + 100 * any(p.kind is p.VAR_POSITIONAL for p in each)
+            for each in parameters
+        ),
+        frozenset.intersection(*(frozenset(p.name for p in each) for each in parameters)),
+    )
+
+
+def composed(function: Callable[..., Any], implementation: Callable[..., Any]) -> None:
+    """Declare a function that is written with others: `implementation` takes its arguments."""
+    _fill(function, "composed", ()).user = implementation
+
+
+def constant(*functions: Callable[..., Any]) -> None:
+    """Declare functions whose result has no derivative: it is computed from plain values."""
+    for function in functions:
+        _fill(function, "constant", ())
+
+
+def rrule(function: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a NumPy function or a ufunc a rule.
+
+    Parameters
+    ----------
+    function : numpy.ufunc or NumPy function
+        A function that reaches traced values by NumPy's dispatch protocols and has no rule yet. For any other
+        function use `primitive`.
+
+    Returns
+    -------
+    decorator
+        Takes the rule: a function of the same arguments that returns ``(value, pullback)``, where ``pullback`` takes
+        the cotangent of the value and returns one tangent per argument.
+
+    Raises
+    ------
+    TypeError
+        If NumPy does not dispatch `function`.
+    ValueError
+        If it has a rule already.
+
+    Examples
+    --------
+    >>> cosine_of_square = np.frompyfunc(lambda x: np.cos(x * x), 1, 1)
+    >>> @rrule(cosine_of_square)
+    ... def cosine_of_square_rule(x):
+    ...     def pullback(y_bar):
+    ...         return (-2 * x * np.sin(x * x) * y_bar,)
+    ...     return np.cos(x * x), pullback
+    """
+    if not (isinstance(function, np.ufunc) or hasattr(function, "_implementation")):
+        name = getattr(function, "__name__", repr(function))
+        raise TypeError(
+            f"{name} is neither a ufunc nor a NumPy function that dispatches on its arguments, so a rule for it would "
+            f"never be called. Write `{name} = mutangent.primitive({name})` and give that `.rrule`."
+        )
+    if rule(function).kind:
+        raise ValueError(
+            f"{rule(function).name} already has a rule. For another derivative wrap the call in a function of your own "
+            "and make that a `mutangent.primitive`."
+        )
+
+    def register(user: F) -> F:
+        row = rule(function)
+        row.kind = "user"
+        row.user = user
+        return user
+
+    return register
+
+
+def no_rule(function: Callable[..., Any], detail: str = "") -> NoRuleError:
+    """The error for a function without a rule."""
+    name = getattr(function, "__name__", repr(function))
+    module = getattr(function, "__module__", None)
+    # ufuncs carry no module; NumPy's own are found by their name.
+    if isinstance(function, np.ufunc):
+        module = "numpy" if getattr(np, name, None) is function else None
+    full = f"{module}.{name}" if module else name
+    return NoRuleError(
+        f"{full}{detail} has no derivative rule, and a traced value was passed to it. Write it with functions that have "
+        f"one, register a rule with `mutangent.rrule`, or, if no gradient is to flow, pass "
+        "`mutangent.stop_gradient(x)`."
+    )

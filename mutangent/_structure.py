@@ -1,0 +1,266 @@
+"""The shape of a value on entry: which leaves, objects and containers it is made of.
+
+A recording *lifts* a value that it reads or is given: numbers and arrays become traced leaves, tuples, lists and dicts
+are rebuilt with lifted items, captured objects stay what they are. The result is the lifted value, which the user's
+function sees, and a description of the entry value, from which its tangent is built after a sweep.
+
+A mutable container is lifted to a working copy: a real list or dict that the function may change by any method. At
+commit its items go back into the original, so everyone who holds the original sees what the plain run would show.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
+from ._errors import NotCapturedError
+from ._tangent import rebuild
+from ._traced import TracedArray, primal
+
+
+class Leaf:
+    """A number or array on entry. `node` is -1 if it was never read."""
+
+    __slots__ = ("entry", "node", "spec")
+
+    def __init__(self, node: int, entry: Any) -> None:
+        self.node = node
+        self.entry = entry
+        self.spec: Spec = spec_of(entry)
+
+
+class Child:
+    """A captured object on entry."""
+
+    __slots__ = ("primal",)
+
+    def __init__(self, primal: Any) -> None:
+        self.primal = primal
+
+
+class Group:
+    """A container on entry, with the descriptions of its items."""
+
+    __slots__ = ("items", "model")
+
+    def __init__(self, model: Any, items: list[Any]) -> None:
+        self.model = model
+        self.items = items
+
+
+# A description is a Leaf, a Child, a Group, or None for a value without tangent space.
+Description = Any
+MakeLeaf = Callable[[Any], tuple[Any, Description]]
+_IMMUTABLE: Final = (str, bytes, bool, int, type(None), type)
+
+
+class WorkingCopy:
+    """A mutable container and what the recorded function sees of it."""
+
+    __slots__ = ("before", "description", "lifted_before", "original", "working")
+
+    def __init__(self, original: Any, working: Any) -> None:
+        self.original = original
+        self.working = working
+        self.before = contents(original)
+        self.description = Group(None, [])
+        self.lifted_before: list[Any] = []
+
+
+def contents(container: Any) -> list[Any]:
+    """The parts of a mutable container whose identities tell whether it was changed."""
+    if isinstance(container, dict):
+        return [part for item in container.items() for part in item]
+    return list(container)
+
+
+def frozen(value: Any) -> Any:
+    """A copy of the containers in `value`, with the same items, that later changes do not reach."""
+    if isinstance(value, dict):
+        return {key: frozen(item) for key, item in value.items()}
+    if isinstance(value, list | deque):
+        return [frozen(item) for item in value]
+    return value
+
+
+def same_parts(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def refill(container: Any, source: Any) -> None:
+    """Give a list, deque or dict the items of another."""
+    if isinstance(container, dict):
+        items = list(dict.items(source))
+        container.clear()
+        for key, value in items:
+            dict.__setitem__(container, key, value)
+    else:
+        items = list(source)
+        container.clear()
+        container.extend(items)
+
+
+class Containers:
+    """The working copies of one recording, by the identity of the original and of the copy."""
+
+    __slots__ = ("by_original", "by_working")
+
+    def __init__(self) -> None:
+        self.by_original: dict[int, WorkingCopy] = {}
+        self.by_working: dict[int, WorkingCopy] = {}
+
+    def open(self, original: Any) -> WorkingCopy:
+        """A new working copy, still with the original's items."""
+        made = WorkingCopy(original, copy.copy(original))
+        self.by_original[id(original)] = made
+        self.by_working[id(made.working)] = made
+        return made
+
+
+class Lifter:
+    """Lifts values for one recording.
+
+    Parameters
+    ----------
+    leaf : callable
+        Makes the traced value and the description of a number or array.
+    is_captured : callable
+        Whether an object is one that capture follows.
+    containers : Containers
+        The recording's working copies.
+    """
+
+    __slots__ = ("containers", "is_captured", "leaf")
+
+    def __init__(self, leaf: MakeLeaf, is_captured: Callable[[Any], bool], containers: Containers) -> None:
+        self.leaf = leaf
+        self.is_captured = is_captured
+        self.containers = containers
+
+    def lift(self, value: Any, where: str) -> tuple[Any, Description]:
+        """The lifted value and its description; `where` names the place for error messages."""
+        kind = type(value)
+        if kind is TracedArray or is_differentiable(value):
+            return self.leaf(value)
+        if kind in _IMMUTABLE:
+            return value, None
+        if self.is_captured(value):
+            return value, Child(value)
+        if isinstance(value, tuple):
+            pairs = [self.lift(item, where) for item in value]
+            if all(lifted is item for (lifted, _), item in zip(pairs, value, strict=True)):
+                return value, Group(value, [description for _, description in pairs])
+            return rebuild(value, [lifted for lifted, _ in pairs]), Group(value, [d for _, d in pairs])
+        if isinstance(value, list | dict | deque):
+            return self._lift_mutable(value, where)
+        refuse_uncaptured(value, where, self.is_captured)
+        return value, None
+
+    def _lift_mutable(self, value: Any, where: str) -> tuple[Any, Description]:
+        known = self.containers.by_original.get(id(value)) or self.containers.by_working.get(id(value))
+        if known is not None:
+            return known.working, known.description
+        made = self.containers.open(value)
+        group = made.description
+        if isinstance(value, dict):
+            group.model = dict(value)
+            for key, item in value.items():
+                lifted, description = self.lift(item, where)
+                dict.__setitem__(made.working, key, lifted)
+                group.items.append(description)
+        else:
+            group.model = list(value)
+            for position, item in enumerate(value):
+                made.working[position], description = self.lift(item, where)
+                group.items.append(description)
+        made.lifted_before = contents(made.working)
+        return made.working, group
+
+
+def refuse_uncaptured(value: Any, where: str, is_captured: Callable[[Any], bool]) -> None:
+    """Raise if `value` holds float arrays in fields that capture does not follow: they would be constant silently."""
+    kind = type(value)
+    fields = getattr(kind, "__attrs_attrs__", None)
+    if fields is not None:
+        names: Iterable[str] = [field.name for field in fields]
+        what = "an attrs class"
+    elif hasattr(kind, "__dataclass_fields__"):
+        names = list(kind.__dataclass_fields__)
+        what = "a dataclass"
+    else:
+        return
+    for name in names:
+        held = getattr(value, name, None)
+        if (is_array(held) and is_differentiable(primal(held))) or type(held) is TracedArray:
+            raise NotCapturedError(
+                f"{where} is a {kind.__name__}, and {kind.__name__}.{name} holds {describe(primal(held))}, but "
+                f"{kind.__name__} is {what} that is not captured, so its derivative would be lost. "
+                f"Put @mutangent.differentiable on class {kind.__name__}."
+            )
+
+
+class Lowerer:
+    """Takes the traced values of a closed recording out of what the function left behind."""
+
+    __slots__ = ("containers", "seen")
+
+    def __init__(self, containers: Containers) -> None:
+        self.containers = containers
+        self.seen: dict[int, Any] = {}  # holds what it has walked, so that ids stay valid
+
+    def lower(self, value: Any) -> Any:
+        """`value` without this recording: a plain number or array, the original container, the same object."""
+        kind = type(value)
+        if kind is TracedArray:
+            while type(value) is TracedArray and value._tape.entries is None:
+                value = value._value
+            return value
+        if kind in _IMMUTABLE:
+            return value
+        if isinstance(value, tuple):
+            items = [self.lower(item) for item in value]
+            return value if same_parts(items, list(value)) else rebuild(value, items)
+        if isinstance(value, list | dict | deque):
+            known = self.containers.by_working.get(id(value))
+            if known is not None:
+                return known.original
+            if id(value) not in self.seen:
+                self.seen[id(value)] = value
+                self.lower_items(value)
+        return value
+
+    def lower_items(self, container: Any) -> None:
+        """Lower the items of a list, deque or dict in place."""
+        if isinstance(container, dict):
+            for key, item in list(container.items()):
+                lowered = self.lower(item)
+                if lowered is not item:
+                    dict.__setitem__(container, key, lowered)
+        else:
+            for position, item in enumerate(list(container)):
+                lowered = self.lower(item)
+                if lowered is not item:
+                    container[position] = lowered
+
+    def check(self, copies: list[WorkingCopy]) -> None:
+        """Raise if an original was changed while the function worked on its copy."""
+        for made in copies:
+            if not same_parts(contents(made.original), made.before):
+                raise NotCapturedError(
+                    f"a {type(made.original).__name__} that the recording had read was changed past it, through a name "
+                    "that was not reached from an argument or a field. Reach it the same way everywhere: through the "
+                    "object's field or the function's argument."
+                )
+
+    def commit(self, copies: list[WorkingCopy]) -> None:
+        """Give the originals what the function left in the working copies."""
+        for made in copies:
+            if same_parts(contents(made.working), made.lifted_before):
+                continue
+            fresh = copy.copy(made.working)
+            self.lower_items(fresh)
+            refill(made.original, fresh)

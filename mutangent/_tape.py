@@ -1,0 +1,176 @@
+"""The tape: what a recording computed, in order, and the walk backwards over it.
+
+Entry number i describes node i, a number or array with a tangent space. It is a plain tuple
+
+    (rule, parents, saved, shape, dtype)
+
+where `parents` are node numbers (-1 for a constant operand) and `saved` is what the rule's expressions will read. The
+order of the list is an order of evaluation, so the sweep needs neither sorting nor recursion, and entries are data,
+which a later stage can compile. Entries without outputs of their own exist too: a call of several results is one
+entry whose cotangent is a dict, followed by one `UNPACK` entry per result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+
+from ._accumulate import Cotangents, to_real, unbroadcast
+from ._arrays import Spec, zeros
+from ._rulebook import Rule
+
+Entry = tuple[Any, Any, Any, tuple[int, ...], Any]
+
+_serials = count()
+
+
+class Special:
+    """Entries that are not rows of the rulebook."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+LEAF: Final = Special("leaf")  # an entry value: nothing behind it
+INDEX: Final = Special("index")  # saved: the index
+SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
+CALL: Final = Special("call")  # saved: a function of {output number: cotangent} that yields (node, contribution)
+UNPACK: Final = Special("unpack")  # saved: the output number
+
+
+class Tape:
+    """Where traced values append their entries.
+
+    `entries` is None while nothing may be recorded: in `pause()`, and for good after the recording was closed. The
+    list itself belongs to the recording, so that a traced value that outlives it keeps nothing alive but its own
+    value. Serial numbers are never reused; among several open tapes the innermost has the highest.
+    """
+
+    __slots__ = ("entries", "serial")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries: list[Entry] | None = entries
+        self.serial = next(_serials)
+
+    @property
+    def is_open(self) -> bool:
+        return self.entries is not None
+
+
+def sweep(
+    entries: list[Entry], cotangents: Cotangents, keep: frozenset[int] = frozenset(), free: bool = False
+) -> None:
+    """Propagate cotangents backwards, from the last node to the first; afterwards only those of leaves remain.
+
+    Parameters
+    ----------
+    entries : list of tuple
+        The tape.
+    cotangents : Cotangents
+        Holds the seeds, and afterwards the cotangents of the leaves.
+    keep : frozenset of int
+        Nodes within the tape whose cotangent is wanted as well.
+    free : bool
+        Whether to drop entries as they are passed, because there will be no second sweep.
+    """
+    slots = cotangents.slots
+    add = cotangents.add
+    for number in range(len(entries) - 1, -1, -1):
+        g = slots[number]
+        if g is None:
+            if free:
+                entries[number] = _DROPPED
+            continue
+        rule, parents, saved, _, dtype = entries[number]
+        if rule is LEAF:
+            continue
+        if number not in keep:
+            slots[number] = None
+        if free:
+            entries[number] = _DROPPED
+        if type(rule) is Rule:
+            if rule.kind == "elementwise":
+                if dtype.kind == "c":
+                    _pull_complex_elementwise(entries, cotangents, rule, parents, saved, g)
+                    continue
+                for parent, push in zip(parents, rule.expressions, strict=True):
+                    if parent >= 0:
+                        contribution = push(g, *saved)  # type: ignore[misc]
+                        shape = entries[parent][3]
+                        if contribution.shape != shape:
+                            contribution = unbroadcast(contribution, shape)
+                        add(parent, contribution)
+            else:
+                _pull_function(entries, cotangents, rule, parents, saved, g)
+        elif rule is INDEX:
+            _pull_index(entries, cotangents, parents, saved, g)
+        elif rule is SCATTER:
+            deliver(entries, cotangents, parents, g[saved])
+        elif rule is UNPACK:
+            outputs = slots[parents]
+            if outputs is None:
+                outputs = slots[parents] = {}
+            outputs[saved] = g
+        else:
+            for parent, contribution in saved(g):
+                cotangents.foreign.add(parent)  # a user's rule may hold on to what it returns
+                deliver(entries, cotangents, parent, contribution)
+
+
+_DROPPED: Final[Entry] = (LEAF, -1, None, (), np.dtype(np.float64))
+
+
+def deliver(entries: list[Entry], cotangents: Cotangents, parent: int, contribution: Any) -> None:
+    """Add a contribution to a node after undoing broadcasting and, for a real node, dropping the imaginary part."""
+    _, _, _, shape, dtype = entries[parent]
+    if contribution.shape != shape:
+        contribution = unbroadcast(contribution, shape)
+    if dtype.kind == "f" and contribution.dtype.kind == "c":
+        contribution = to_real(contribution)
+    cotangents.add(parent, contribution)
+
+
+def _pull_complex_elementwise(
+    entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
+) -> None:
+    g = np.conj(g)
+    for parent, push in zip(parents, rule.expressions, strict=True):
+        if parent >= 0:
+            deliver(entries, cotangents, parent, np.conj(push(g, *saved)))  # type: ignore[misc]
+
+
+def _pull_function(entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any) -> None:
+    y, args, kwargs = saved
+    if rule.multiple:
+        g = [g[k] if k in g else zeros(spec, next(iter(g.values()))) for k, spec in enumerate(y)]
+    for parent, pullback in zip(parents, rule.expressions, strict=True):
+        if type(parent) is tuple:
+            contributions = pullback(g, y, *args, **kwargs)  # type: ignore[misc]
+            for each, contribution in zip(parent, contributions, strict=True):
+                if each >= 0:
+                    deliver(entries, cotangents, each, contribution)
+        elif parent >= 0:
+            deliver(entries, cotangents, parent, pullback(g, y, *args, **kwargs))  # type: ignore[misc]
+
+
+def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:
+    _, _, _, shape, dtype = entries[parent]
+    if dtype.kind == "f" and g.dtype.kind == "c":
+        g = to_real(g)
+    scatter: Callable[..., Any] | None = getattr(g, "_scatter", None)
+    if scatter is not None:  # traced by an outer recording: the sum must be recorded there
+        cotangents.add(parent, scatter(index, Spec(shape, dtype)))
+    elif hasattr(cotangents.slots[parent], "_scatter"):
+        buffer = Cotangents(1)
+        buffer.scatter(0, index, g, Spec(shape, dtype))
+        cotangents.add(parent, buffer.slots[0])
+    else:
+        cotangents.scatter(parent, index, g, Spec(shape, dtype))
