@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, Spec, is_array, zeros
+from ._arrays import Array, Spec, is_plain_array, zeros
 
 
 def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
@@ -80,7 +80,7 @@ class Cotangents:
         else:
             total = slots[node] = present + contribution
             # A 0-d sum is an immutable scalar, and a traced one belongs to the outer recording.
-            self.owned[node] = is_array(total) and type(total) is type(present)
+            self.owned[node] = is_plain_array(total)
 
     def scatter(self, node: int, index: Any, contribution: Array, spec: Spec) -> None:
         """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T)."""

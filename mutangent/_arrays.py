@@ -44,6 +44,15 @@ def is_array(value: object) -> bool:
     return cupy is not None and isinstance(value, cupy.ndarray)
 
 
+def is_plain_array(value: object) -> bool:
+    """Whether `value` really is an array; unlike `isinstance`, `type` is not deceived by a traced value."""
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return True
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and issubclass(kind, cupy.ndarray)
+
+
 def is_differentiable(value: Any) -> bool:
     """Whether `value` is a float or complex number or array.
 

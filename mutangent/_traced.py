@@ -59,19 +59,19 @@ class TracedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.shape(self._value)
+        return np.shape(primal(self))
 
     @property
     def ndim(self) -> int:
-        return np.ndim(self._value)
+        return np.ndim(primal(self))
 
     @property
     def size(self) -> int:
-        return np.size(self._value)
+        return np.size(primal(self))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return spec_of(self._value).dtype
+        return spec_of(primal(self)).dtype
 
     @property
     def itemsize(self) -> int:
@@ -160,6 +160,8 @@ class TracedArray:
         return self.copy()
 
     def copy(self, order: str = "C") -> Any:
+        if not is_array(primal(self)):
+            return self  # Python and NumPy scalars are immutable, and stay scalars
         return np.copy(self, order)  # type: ignore[call-overload]
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
@@ -588,7 +590,7 @@ _REDUCTIONS: Final[dict[Any, Any]] = {
 
 
 def _item(x: Any) -> Any:
-    return x.item()
+    return x.item() if hasattr(x, "item") else x
 
 
 def _astype(x: Any, dtype: np.dtype[Any]) -> Any:
