@@ -1,5 +1,6 @@
 """What `import mutangent` costs a program that already has NumPy and attrs, and what it leaves alone."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,10 @@ OPTIONAL = ("cupy", "jax", "matplotlib", "scipy", "torch", "tqdm")
 
 
 def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    # Installed packages come with their bytecode, so ours may be kept too, even where the environment forbids it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
