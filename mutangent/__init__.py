@@ -3,6 +3,7 @@
 Reading this file is reading the API.
 """
 
+from . import nn, optim, testing
 from . import rules as _rules  # noqa: F401 - fills the rulebook
 from ._capture import field
 from ._context import Context, pause, stop_gradient
@@ -46,12 +47,15 @@ __all__ = [
     "differentiable",
     "field",
     "grad",
+    "nn",
     "non_differentiable",
+    "optim",
     "pause",
     "primal",
     "primitive",
     "rrule",
     "stop_gradient",
+    "testing",
     "value_and_grad",
     "vjp",
 ]

@@ -79,7 +79,7 @@ def is_differentiable(value: Any) -> bool:
 def spec_of(value: Any) -> Spec:
     """Shape and dtype of an array or number; Python numbers count as 0-d."""
     try:
-        return Spec(value.shape, value.dtype)
+        return tuple.__new__(Spec, (value.shape, value.dtype))  # a third of the cost of Spec(...)
     except AttributeError:
         return Spec((), COMPLEX128 if isinstance(value, complex) else FLOAT64)
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError, TracedValueError
-from ._structure import Containers, Description, Lifter, Lowerer, frozen
-from ._tangent import field_names
+from ._structure import Containers, Description, Lifter, Lowerer, frozen, refuse_uncaptured
+from ._tangent import children, field_names
 from ._traced import TracedArray, primal
 
 C = TypeVar("C", bound=type)
@@ -454,7 +454,7 @@ class Overlay:
             assert schema is not None
             for name in schema.uncaptured:
                 held = getattr(obj, name, None)
-                if is_array(held) and is_differentiable(held):
+                if is_differentiable(primal(held)):
                     raise NotCapturedError(
                         f"{type(obj).__name__}.{name} holds {describe(held)}, but class {type(obj).__name__} only "
                         "inherits capture, so its own fields would be constant. "
@@ -569,6 +569,11 @@ class Overlay:
         lowerer.check(copies)
         for record in self.log.values():
             _refuse_strays(record)
+            for name in record.written:
+                value = record.values.get(name)
+                if type(value) is not TracedArray and not is_array(value):
+                    for item in children(value) or [value]:
+                        refuse_uncaptured(item, f"{type(record.obj).__name__}.{name}", is_captured, only_traced=True)
         lowerer.commit(copies)
         self._store(list(self.log.values()), lowerer)
 

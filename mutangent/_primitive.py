@@ -36,12 +36,13 @@ class Frame(Overlay):
     def __init__(self, outer: Overlay | None, tape: Tape) -> None:
         super().__init__(outer)
         self.tape_below = tape
-        self.lifter = Lifter(self._strip, is_captured, self.containers)
 
-    def _strip(self, value: Any) -> tuple[Any, Leaf]:
-        layer = _level(value, self.tape_below) if type(value) is TracedArray else None
-        lowered = _lower(value, self.tape_below)
-        return lowered, Leaf(-1 if layer is None else layer._node, lowered)
+        def strip(value: Any) -> tuple[Any, Leaf]:
+            layer = _level(value, tape) if type(value) is TracedArray else None
+            lowered = _lower(value, tape)
+            return lowered, Leaf(-1 if layer is None else layer._node, lowered)
+
+        self.lifter = Lifter(strip, is_captured, self.containers)
 
 
 class Primitive:
@@ -205,6 +206,11 @@ class _Call:
                     yield description.node, contribution
             elif type(description) is Child and isinstance(tangent, Tangent):
                 obj = description.primal
+                if not isinstance(obj, tangent._cls):
+                    raise RuleError(
+                        f"the pullback of {self.name} returned a Tangent of {tangent._cls.__name__} for {where}, which is "
+                        f"a {type(obj).__name__}. Write mutangent.Tangent({type(obj).__name__}, ...)."
+                    )
                 if (id(obj), id(tangent)) not in seen:
                     seen.add((id(obj), id(tangent)))
                     pending += self._fields_of(obj, tangent)

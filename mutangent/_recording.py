@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import Token
 from typing import Any, Final
 
@@ -37,16 +37,8 @@ class Recording(Overlay):
         super().__init__(current())
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
-        self.lifter = Lifter(self._leaf, is_captured, self.containers)
+        self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
         self._token: Token[Any] | None = None
-
-    def _leaf(self, value: Any) -> tuple[TracedArray, Leaf]:
-        if type(value) is TracedArray and value._tape is self.tape:
-            return value, Leaf(value._node, value._value)
-        if type(value) is TracedArray and not _is_open(value):
-            value = primal(value)
-        leaf = Leaf(len(self.entries), value)
-        return new_leaf(self.entries, self.tape, value), leaf
 
     def _is_mine(self, traced: TracedArray) -> bool:
         return traced._tape is self.tape
@@ -121,6 +113,7 @@ class Recording(Overlay):
     def gradients(self, seeds: Iterable[tuple[int, Any]], keep: frozenset[int] = frozenset(), free: bool = False) -> Gradients:
         """Sweep once. `seeds` are pairs (node, cotangent); `keep` are nodes within whose cotangent is wanted too."""
         seeds = list(seeds)
+        self.tape.check_constants()
         cotangents = Cotangents(len(self.entries))
         for node, cotangent in seeds:
             cotangents.add(node, cotangent)
@@ -134,6 +127,20 @@ class Recording(Overlay):
         finally:
             if token is not None:
                 _overlay.reset(token)
+
+
+def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[TracedArray, Leaf]]:
+    """How a recording makes leaves; no method of it, so that a recording is no reference cycle."""
+
+    def leaf(value: Any) -> tuple[TracedArray, Leaf]:
+        if type(value) is TracedArray and value._tape is tape:
+            return value, Leaf(value._node, value._value)
+        if type(value) is TracedArray and not _is_open(value):
+            value = primal(value)
+        described = Leaf(len(entries), value)
+        return new_leaf(entries, tape, value), described
+
+    return leaf
 
 
 def _is_open(value: TracedArray) -> bool:
@@ -289,7 +296,7 @@ def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[
     pending: list[tuple[Any, Any, str]] = [(value, cotangent, where)]
     while pending:
         value, cotangent, where = pending.pop()
-        if cotangent is None or isinstance(cotangent, ZeroTangent | NoTangent):
+        if isinstance(cotangent, ZeroTangent | NoTangent) or (cotangent is None and value is None):
             continue
         if type(value) is TracedArray or is_differentiable(value):
             seed = _check_array(value, cotangent, where)
@@ -334,6 +341,11 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
     given = primal(cotangent)
     if not (is_array(given) or isinstance(given, int | float | complex | np.generic)) or spec_of(given).dtype.kind not in "biufc":
         raise CotangentError(f"the cotangent of {where} must be {describe_spec(spec)}, and it is {describe(given)}.")
+    if is_array(given) and spec_of(given).dtype.kind in "biu":
+        raise CotangentError(
+            f"the cotangent of {where} has dtype {spec_of(given).dtype}, and the value has dtype {spec.dtype}. Give a "
+            "cotangent of the value's kind, for example `y_bar.astype(y.dtype)`."
+        )
     shape = np.shape(given)
     if shape != spec.shape:
         raise CotangentError(
@@ -342,7 +354,8 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
         )
     if spec_of(given).dtype.kind == "c" and spec.dtype.kind == "f":
         raise CotangentError(
-            f"the cotangent of {where} is complex, and the value is real ({spec.dtype}). Give its real part."
+            f"the cotangent of {where} is complex ({spec_of(given).dtype}), and the value is real ({spec.dtype}). "
+            "Give its real part."
         )
     if type(cotangent) is TracedArray:
         return cotangent if hasattr(given, "dtype") and given.dtype == spec.dtype else cotangent.astype(spec.dtype)

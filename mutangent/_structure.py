@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
-from ._tangent import rebuild
+from ._tangent import children, rebuild
 from ._traced import TracedArray, primal
 
 
@@ -107,9 +107,10 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("by_original", "by_working")
+    __slots__ = ("bystanders", "by_original", "by_working")
 
     def __init__(self) -> None:
+        self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
         self.by_original: dict[int, WorkingCopy] = {}
         self.by_working: dict[int, WorkingCopy] = {}
 
@@ -157,7 +158,7 @@ class Lifter:
             return rebuild(value, [lifted for lifted, _ in pairs]), Group(value, [d for _, d in pairs])
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
-        refuse_uncaptured(value, where, self.is_captured)
+        self.containers.bystanders += refuse_uncaptured(value, where, self.is_captured)
         return value, None
 
     def _lift_mutable(self, value: Any, where: str) -> tuple[Any, Description]:
@@ -181,26 +182,46 @@ class Lifter:
         return made.working, group
 
 
-def refuse_uncaptured(value: Any, where: str, is_captured: Callable[[Any], bool]) -> None:
-    """Raise if `value` holds float arrays in fields that capture does not follow: they would be constant silently."""
+def foreign_fields(value: Any) -> list[str] | None:
+    """The names of the fields of an attrs or dataclass instance; None for anything else."""
     kind = type(value)
     fields = getattr(kind, "__attrs_attrs__", None)
     if fields is not None:
-        names: Iterable[str] = [field.name for field in fields]
-        what = "an attrs class"
-    elif hasattr(kind, "__dataclass_fields__"):
-        names = list(kind.__dataclass_fields__)
-        what = "a dataclass"
-    else:
-        return
-    for name in names:
-        held = getattr(value, name, None)
-        if (is_array(held) and is_differentiable(primal(held))) or type(held) is TracedArray:
-            raise NotCapturedError(
-                f"{where} is a {kind.__name__}, and {kind.__name__}.{name} holds {describe(primal(held))}, but "
-                f"{kind.__name__} is {what} that is not captured, so its derivative would be lost. "
-                f"Put @mutangent.differentiable on class {kind.__name__}."
-            )
+        return [field.name for field in fields]
+    return list(kind.__dataclass_fields__) if hasattr(kind, "__dataclass_fields__") else None
+
+
+def refuse_uncaptured(
+    value: Any, where: str, is_captured: Callable[[Any], bool], only_traced: bool = False
+) -> list[Any]:
+    """Raise if `value` holds float arrays in fields that capture does not follow: they would be constant silently.
+
+    With `only_traced`, plain arrays are fine: nothing flows to them.
+
+    Returns
+    -------
+    list
+        The objects that were looked into and hold none yet.
+    """
+    seen: dict[int, Any] = {}
+    pending: list[tuple[Any, str]] = [(value, where)]
+    while pending:
+        obj, place = pending.pop()
+        names = foreign_fields(obj)
+        if names is None or id(obj) in seen or isinstance(obj, type) or is_captured(obj):
+            continue
+        seen[id(obj)] = obj
+        kind = type(obj).__name__
+        for name in names:
+            held = getattr(obj, name, None)
+            if type(held) is TracedArray or (not only_traced and is_array(held) and is_differentiable(held)):
+                raise NotCapturedError(
+                    f"{place} is a {kind}, and {kind}.{name} holds {describe(primal(held))}, but {kind} is no captured "
+                    f"class, so the derivative with respect to it would be lost. Put @mutangent.differentiable on "
+                    f"class {kind}."
+                )
+            pending += [(item, f"{kind}.{name}") for item in (children(held) or [held])]
+    return list(seen.values())
 
 
 class Lowerer:
@@ -247,7 +268,9 @@ class Lowerer:
                     container[position] = lowered
 
     def check(self, copies: list[WorkingCopy]) -> None:
-        """Raise if an original was changed while the function worked on its copy."""
+        """Raise if an original was changed while the function worked on its copy, or a bystander got a traced value."""
+        for obj in self.containers.bystanders:
+            refuse_uncaptured(obj, "an object that the recording met", lambda _: False, only_traced=True)
         for made in copies:
             if not same_parts(contents(made.original), made.before):
                 raise NotCapturedError(

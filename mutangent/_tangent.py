@@ -10,6 +10,7 @@ Nothing here knows how tangents come about.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -102,6 +103,20 @@ NONE: Final = NoTangent()
 def field_names(cls: type) -> tuple[str, ...]:
     """The names of the attrs fields of `cls`, in order."""
     return tuple(attribute.name for attribute in getattr(cls, "__attrs_attrs__", ()))
+
+
+class _Method:
+    """A method that gives way to a field of the same name; `Tangent.dense(tangent)` reaches it all the same."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __get__(self, tangent: Any, cls: type | None = None) -> Any:
+        if tangent is None:
+            return self.function
+        name = self.function.__name__
+        return tangent[name] if name in field_names(tangent._cls) else functools.partial(self.function, tangent)
 
 
 class Tangent:
@@ -224,6 +239,7 @@ class Tangent:
         negative: Tangent = combine(lambda leaf: -leaf, self)
         return negative
 
+    @_Method
     def dense(self) -> Tangent:
         """The same tangent with arrays (or numbers) of zeros in place of every `ZeroTangent`.
 
@@ -361,34 +377,38 @@ def combine(leaf: Callable[..., Any], *roots: Any) -> Any:
 
 
 def equal(a: Tangent, b: Tangent) -> bool:
-    """Whether two tangents have equal leaves; a field left out equals `ZeroTangent()`."""
+    """Whether two tangents have equal leaves. What is left out equals `ZeroTangent()`, `NoTangent()` and a tangent of them."""
     seen: set[tuple[int, int]] = set()
     pending: list[tuple[Any, Any]] = [(a, b)]
     while pending:
         x, y = pending.pop()
-        if isinstance(x, Tangent) and isinstance(y, Tangent):
-            if x._cls is not y._cls:
+        if isinstance(x, Tangent) or isinstance(y, Tangent):
+            if isinstance(x, Tangent) and isinstance(y, Tangent) and x._cls is not y._cls:
+                return False
+            if not isinstance(x, Tangent | _Nothing) or not isinstance(y, Tangent | _Nothing):
                 return False
             if (id(x), id(y)) not in seen:
                 seen.add((id(x), id(y)))
-                pending += [(x[name], y[name]) for name in field_names(x._cls)]
+                names = dict.fromkeys([*(x if isinstance(x, Tangent) else ()), *(y if isinstance(y, Tangent) else ())])
+                pending += [(_part(x, name), _part(y, name)) for name in names]
             continue
         xs, ys = children(x), children(y)
         if xs is not None and ys is not None:
             if type(x) is not type(y) or len(xs) != len(ys) or (isinstance(x, dict) and list(x) != list(y)):
                 return False
             pending += zip(xs, ys, strict=True)
-        elif (
-            isinstance(x, Tangent | _Nothing)
-            or isinstance(y, Tangent | _Nothing)
-            or xs is not None
-            or ys is not None
-        ):
-            if not (type(x) is type(y) and x == y):
+        elif isinstance(x, _Nothing) or isinstance(y, _Nothing):
+            if not (isinstance(x, _Nothing) and isinstance(y, _Nothing)):
                 return False
+        elif xs is not None or ys is not None:
+            return False
         elif np.shape(x) != np.shape(y) or not bool((x == y).all() if np.shape(x) else x == y):
             return False
     return True
+
+
+def _part(value: Any, name: str) -> Any:
+    return value[name] if isinstance(value, Tangent) else ZERO
 
 
 MAX_REPR_DEPTH: Final = 12

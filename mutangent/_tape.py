@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from ._accumulate import Cotangents, to_real, unbroadcast
-from ._arrays import Spec, zeros
+from ._arrays import Spec, describe, is_plain_array, zeros
+from ._errors import InPlaceError
 from ._rulebook import Rule
 
 Entry = tuple[Any, Any, Any, tuple[int, ...], Any]
@@ -39,6 +40,14 @@ class Special:
         return self.name
 
 
+COPIED_BYTES: Final = 1 << 16
+
+
+def _same(a: Any, b: Any) -> bool:
+    # A nan differs from itself, so the comparison by value comes first and is the usual end.
+    return bool((a == b).all()) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
 SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
@@ -54,11 +63,36 @@ class Tape:
     value. Serial numbers are never reused; among several open tapes the innermost has the highest.
     """
 
-    __slots__ = ("entries", "serial")
+    __slots__ = ("_constants", "entries", "serial")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries: list[Entry] | None = entries
         self.serial = next(_serials)
+        self._constants: dict[int, tuple[Any, Any]] = {}
+
+    def constant(self, value: Any) -> Any:
+        """A constant operand to be saved on this tape, safe from later changes of the caller's array.
+
+        A small array is copied. Of a large one a snapshot is taken at its first use, and the sweep refuses if the
+        array differs from it then.
+        """
+        if not is_plain_array(value):
+            return value
+        if value.nbytes <= COPIED_BYTES:
+            return value.copy()
+        if id(value) not in self._constants:
+            self._constants[id(value)] = (value, value.copy())
+        return value
+
+    def check_constants(self) -> None:
+        """Raise if a large constant array was changed since the recording used it."""
+        for value, snapshot in self._constants.values():
+            if not _same(value, snapshot):
+                raise InPlaceError(
+                    f"{describe(value)} was used as a constant by the recording and then overwritten in place, so the "
+                    "gradient would be computed from the wrong numbers. Write into a new array, or use a copy: "
+                    "`y = x * buffer.copy()`."
+                )
 
     @property
     def is_open(self) -> bool:

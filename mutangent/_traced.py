@@ -24,6 +24,7 @@ from ._errors import GradientTypeError, InPlaceError, NoRuleError, RuleError, Tr
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import CALL, INDEX, LEAF, SCATTER, UNPACK, Tape
 
+_new: Final = object.__new__
 _EMPTY: Final[dict[str, Any]] = {}
 # Operand types for which the operator of the traced value may go straight to the rule. Any other type (subclasses of
 # ndarray, other libraries, tangents) takes the careful path.
@@ -83,7 +84,7 @@ class TracedArray:
 
     @property
     def T(self) -> Any:
-        return np.transpose(self)
+        return _apply(_TRANSPOSE, (self,), _EMPTY)
 
     @property
     def mT(self) -> Any:
@@ -221,6 +222,22 @@ class TracedArray:
     # -- NumPy's protocols --------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__":
+            row = rule(ufunc)
+            if row.kind == "elementwise":
+                if len(inputs) == 1:
+                    tape = self._tape
+                    if tape.entries is not None:
+                        a = self._value
+                        y = ufunc(a)
+                        keep_y, keep_a = row.keep[1]
+                        saved = (y if keep_y else None, a if keep_a else None)
+                        return _append(tape.entries, tape, row, (self._node,), saved, y)
+                elif len(inputs) == 2:
+                    return _apply_binary(ufunc, row, *inputs)
+            elif row is _MATMUL:
+                return _apply_binary(_matmul, row, *inputs)
+            return _apply(row, inputs, kwargs)
         out = kwargs.pop("out", None)
         if out is not None:
             _refuse_out(ufunc.__name__, out, inputs)
@@ -371,7 +388,7 @@ def _plain_index(index: Any) -> Any:
 
 def new_traced(tape: Tape, node: int, value: Any) -> TracedArray:
     """A traced value for a node that exists already."""
-    traced: TracedArray = object.__new__(TracedArray)
+    traced: TracedArray = _new(TracedArray)
     traced._value = value
     traced._tape = tape
     traced._node = node
@@ -390,7 +407,7 @@ def _append(entries: list[Any], tape: Tape, rule: Any, parents: Any, saved: Any,
         shape, dtype = value.shape, value.dtype
     except AttributeError:
         shape, dtype = (), COMPLEX128 if type(value) is complex else FLOAT64
-    traced: TracedArray = object.__new__(TracedArray)
+    traced: TracedArray = _new(TracedArray)
     traced._value = value
     traced._tape = tape
     traced._node = len(entries)
@@ -415,6 +432,32 @@ def new_outputs(
 
 def _apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the function of `row` and record it on the innermost open tape among its arguments."""
+    first = args[0] if args else None
+    if (
+        type(first) is TracedArray
+        and row.kind == "function"
+        and first._tape.entries is not None
+        and row.refuse is None
+        and not row.multiple
+        and (len(args) == 1 or _all_static(args, 1))
+        and (not kwargs or (_all_static(tuple(kwargs.values()), 0) and row.keywords.keys().isdisjoint(kwargs)))
+        and row.accepts is not None
+        and len(args) <= row.accepts[0]
+        and kwargs.keys() <= row.accepts[1]
+    ):
+        # One traced operand, in front, and settings: the case that has to be fast.
+        x = first._value
+        y = row.function(x, *args[1:], **kwargs)
+        if type(y) is TracedArray or type(y) is np.ndarray or is_differentiable(y):
+            keep = row.keep[1]
+            kept = x if keep[1] else spec_of(x)
+            nodes = (first._node,) if len(row.expressions) == 1 else (first._node,) + (-1,) * (len(row.expressions) - 1)
+            saved = (y if keep[0] else spec_of(y), (kept, *args[1:]), kwargs)
+            if type(y) is not np.ndarray or y.dtype.kind in "fc":
+                return _append(first._tape.entries, first._tape, row, nodes, saved, y)
+        elif isinstance(y, list | tuple):
+            raise no_rule(row.function, f" with {len(y)} results")
+        return y
     found: list[TracedArray] = []
     _collect(args, found)
     if kwargs:
@@ -470,12 +513,15 @@ def _apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kind == "elementwise":
         if kwargs.keys() - {"dtype", "casting"}:
             raise no_rule(function, f" with {', '.join(kwargs)}=")
-        kept = tuple([v if keep[k + 1] else None for k, v in enumerate(values[:operands])])
+        kept = tuple([
+            (v if mask >> k & 1 else tape.constant(v)) if keep[k + 1] else None for k, v in enumerate(values[:operands])
+        ])
         if not is_differentiable(y) and type(y) is not TracedArray:
             return y
         return _append(entries, tape, row, parents, (y if keep[0] else None, *kept), y)
     kept_args = tuple([
-        v if k >= operands or keep[k + 1] else spec_of(v) for k, v in enumerate(values)
+        (v if mask >> k & 1 else tape.constant(v)) if k >= operands or keep[k + 1] else spec_of(v)
+        for k, v in enumerate(values)
     ])
     if row.multiple:
         specs = tuple([spec_of(each) for each in y])
@@ -488,6 +534,19 @@ def _apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise no_rule(function, f" with {len(y)} results")
         return y
     return _append(entries, tape, row, parents, (y if keep[0] else spec_of(y), kept_args, kwargs), y)
+
+
+_STATIC: Final = frozenset({int, float, bool, str, type(None), slice, np.dtype, type})
+
+
+def _all_static(values: tuple[Any, ...], start: int) -> bool:
+    """Whether the values from `start` on are settings: numbers, names, and tuples of integers."""
+    for value in values[start:]:
+        if type(value) not in _STATIC and not (
+            (type(value) is tuple or type(value) is list) and all(type(item) is int for item in value)
+        ):
+            return False
+    return True
 
 
 _CLOSED: Final = Tape([])
@@ -600,6 +659,8 @@ def _astype(x: Any, dtype: np.dtype[Any]) -> Any:
 # Methods that are no NumPy functions but have a derivative all the same.
 function(_item, lambda g, _y, _x: np.reshape(g, _x.shape), linear=True)
 function(_astype, lambda g, _y, _x, _dtype: g.astype(_x.dtype), linear=True)
+_MATMUL: Final = rule(np.matmul)
+_TRANSPOSE: Final = rule(np.transpose)
 _ITEM: Final = rule(_item)
 _ASTYPE: Final = rule(_astype)
 
@@ -608,47 +669,79 @@ _ASTYPE: Final = rule(_astype)
 
 
 def _binary(op: Callable[[Any, Any], Any], ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator method and its reflection for an elementwise ufunc."""
+    """An operator method and its reflection for a ufunc with a rule."""
     row = rule(ufunc)
-    keep = row.keep  # filled in when the rules are loaded
 
     def method(self: TracedArray, other: Any) -> Any:
-        tape = self._tape
-        entries = tape.entries
         kind = type(other)
-        if entries is not None:
-            if kind is TracedArray:
-                if other._tape is tape:
-                    a, b = self._value, other._value
-                    y = op(a, b)
-                    keep_y, keep_a, keep_b = keep[3]
-                    parents = (self._node, other._node)
-                    saved = (y if keep_y else None, a if keep_a else None, b if keep_b else None)
-                    return _append(entries, tape, row, parents, saved, y)
-            elif kind in _PLAIN:
-                a = self._value
-                y = op(a, other)
-                keep_y, keep_a, keep_b = keep[1]
-                saved = (y if keep_y else None, a if keep_a else None, other if keep_b else None)
-                return _append(entries, tape, row, (self._node, -1), saved, y)
-        if not _is_operand(other):
-            return NotImplemented
-        return _apply_operator(op, row, self, other)
+        if kind is TracedArray or kind in _PLAIN or _is_operand(other):
+            return _apply_binary(op, row, self, other)
+        return NotImplemented
 
     def reflected(self: TracedArray, other: Any) -> Any:
-        tape = self._tape
-        entries = tape.entries
-        if entries is not None and type(other) in _PLAIN:
-            b = self._value
-            y = op(other, b)
-            keep_y, keep_a, keep_b = keep[2]
-            saved = (y if keep_y else None, other if keep_a else None, b if keep_b else None)
-            return _append(entries, tape, row, (-1, self._node), saved, y)
-        if not _is_operand(other):
-            return NotImplemented
-        return _apply_operator(op, row, other, self)
+        if type(other) in _PLAIN or _is_operand(other):
+            return _apply_binary(op, row, other, self)
+        return NotImplemented
 
     return method, reflected
+
+
+def _apply_binary(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any:
+    """Record a function of two operands: the hot path of all operators and binary ufuncs.
+
+    `op` computes the value: the operator itself for an operator, since Python numbers must stay Python numbers.
+    """
+    # One open tape, and nothing else that is traced: the case that has to be fast.
+    if type(a) is TracedArray:
+        tape = a._tape
+        entries = tape.entries
+        x = a._value
+        if type(b) is TracedArray:
+            if b._tape is not tape:
+                return _apply_mixed(op, row, a, b)
+            z = b._value
+            parents = (a._node, b._node)
+            mask = 3
+        else:
+            if type(b) not in _PLAIN:
+                return _apply_mixed(op, row, a, b)
+            z = b
+            parents = (a._node, -1)
+            mask = 1
+    else:
+        if type(a) not in _PLAIN:
+            return _apply_mixed(op, row, a, b)
+        tape = b._tape
+        entries = tape.entries
+        x = a
+        z = b._value
+        parents = (-1, b._node)
+        mask = 2
+    if entries is None or not row.kind:
+        return _apply_mixed(op, row, a, b)
+    y = op(x, z)
+    keep_y, keep_x, keep_z = row.keep[mask]
+    if mask != 3:
+        if mask == 1:
+            if keep_z and type(z) is np.ndarray:
+                z = tape.constant(z)
+        elif keep_x and type(x) is np.ndarray:
+            x = tape.constant(x)
+    saved: Any
+    if row.kind == "elementwise":
+        saved = (y if keep_y else None, x if keep_x else None, z if keep_z else None)
+    else:
+        saved = (y if keep_y else None, (x if keep_x else spec_of(x), z if keep_z else spec_of(z)), _EMPTY)
+    try:
+        shape, dtype = y.shape, y.dtype
+    except AttributeError:
+        shape, dtype = (), COMPLEX128 if type(y) is complex else FLOAT64
+    traced: TracedArray = _new(TracedArray)
+    traced._value = y
+    traced._tape = tape
+    traced._node = len(entries)
+    entries.append((row, parents, saved, shape, dtype))
+    return traced
 
 
 def _is_operand(value: Any) -> bool:
@@ -659,36 +752,37 @@ def _is_operand(value: Any) -> bool:
     ) and getattr(value, "__array_ufunc__", True) is not None
 
 
-def _apply_operator(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any:
-    """An operator on operands of different levels: recorded like the ufunc, computed by the operator itself.
-
-    The operator and the ufunc differ for Python numbers, whose operators give Python numbers.
-    """
+def _apply_mixed(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any:
+    """The general case: operands of different recordings, of closed ones, lists and array subclasses."""
     found: list[TracedArray] = []
     _collect(a, found)
     _collect(b, found)
     if not found:
         return op(_lower(a, _CLOSED), _lower(b, _CLOSED))
+    if not row.kind:
+        raise no_rule(row.function)
     tape = max((layer._tape for layer in found), key=lambda t: t.serial)
     _refuse_nested(row, (a, b))
-    low_a, low_b = _operand(_lower(a, tape)), _operand(_lower(b, tape))
-    y = op(low_a, low_b)
-    nodes = []
-    mask = 0
-    for k, x in enumerate((a, b)):
+    operands = []
+    for x in (a, b):
         layer = _level(x, tape) if type(x) is TracedArray else None
-        nodes.append(-1 if layer is None else layer._node)
-        mask |= (layer is not None) << k
-    entries: Any = tape.entries
+        # Seen from this level, an operand is either traced by it or has no layer of it.
+        operands.append(_operand(_lower(x, tape)) if layer is None else layer)
+    low_a, low_b = (x._value if type(x) is TracedArray and x._tape is tape else x for x in operands)
+    mask = sum((type(x) is TracedArray and x._tape is tape) << k for k, x in enumerate(operands))
+    y = op(low_a, low_b)
     keep_y, keep_a, keep_b = row.keep[mask]
+    if not mask & 1:
+        low_a = tape.constant(low_a)
+    if not mask & 2:
+        low_b = tape.constant(low_b)
     saved: Any = (y if keep_y else None, low_a if keep_a else None, low_b if keep_b else None)
     if row.kind == "function":
-        saved = (
-            y if keep_y else spec_of(y),
-            (low_a if keep_a else spec_of(low_a), low_b if keep_b else spec_of(low_b)),
-            _EMPTY,
-        )
-    return _append(entries, tape, row, tuple(nodes), saved, y)
+        kept = (low_a if keep_a else spec_of(low_a), low_b if keep_b else spec_of(low_b))
+        saved = (y if keep_y else None, kept, _EMPTY)
+    parents = tuple(x._node if mask >> k & 1 else -1 for k, x in enumerate(operands))
+    entries: Any = tape.entries
+    return _append(entries, tape, row, parents, saved, y)
 
 
 def _matmul(a: Any, b: Any) -> Any:
@@ -696,17 +790,6 @@ def _matmul(a: Any, b: Any) -> Any:
     if type(a) is np.ndarray and type(b) is np.ndarray and a.ndim == 2 and b.ndim == 2:
         return a.dot(b)
     return operator.matmul(a, b)
-
-
-def _matmul_method(self: TracedArray, other: Any) -> Any:
-    return _apply_operator(_matmul, _MATMUL, self, other) if _is_operand(other) else NotImplemented
-
-
-def _matmul_reflected(self: TracedArray, other: Any) -> Any:
-    return _apply_operator(_matmul, _MATMUL, other, self) if _is_operand(other) else NotImplemented
-
-
-_MATMUL: Final = rule(np.matmul)
 
 
 def _floordiv(self: TracedArray, other: Any) -> Any:
@@ -722,7 +805,7 @@ def _unary_negative(self: TracedArray) -> Any:
     entries = tape.entries
     if entries is None:
         return -self._value
-    return _append(entries, tape, _NEGATIVE, (self._node,), (None, None), -self._value)
+    return _append(entries, tape, _NEGATIVE, (self._node,), (None, None), -self._value)  # the row reads nothing
 
 
 _NEGATIVE: Final = rule(np.negative)
@@ -764,8 +847,9 @@ def _install_operators() -> None:
     TracedArray.__floordiv__ = _floordiv  # type: ignore[attr-defined]
     TracedArray.__rfloordiv__ = _rfloordiv  # type: ignore[attr-defined]
     TracedArray.__ifloordiv__ = _in_place(operator.floordiv, "//")  # type: ignore[attr-defined]
-    TracedArray.__matmul__ = _matmul_method  # type: ignore[attr-defined]
-    TracedArray.__rmatmul__ = _matmul_reflected  # type: ignore[attr-defined]
+    method, reflected = _binary(_matmul, np.matmul)
+    TracedArray.__matmul__ = method  # type: ignore[attr-defined]
+    TracedArray.__rmatmul__ = reflected  # type: ignore[attr-defined]
     TracedArray.__imatmul__ = _in_place(operator.matmul, "@")  # type: ignore[attr-defined]
     TracedArray.__neg__ = _unary_negative  # type: ignore[attr-defined]
     for op in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):

@@ -48,7 +48,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 3., 40.]), array([ 1., 20.]))
     """
-    recording, descriptions, traced_out, out = _record(f, args, range(len(args)))
+    recording, descriptions, traced_out, out = _record(f, args, range(len(args)), _snapshot)
 
     def pullback(out_bar: Any, objects: IdentityMap[Tangent] | None = None) -> tuple[Any, ...]:
         seeds = match(recording, traced_out, out_bar, "the result")
@@ -99,15 +99,19 @@ def value_and_grad(
     def value_and_grad_of_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = [_position(f, args, position) for position in positions]
         call = functools.partial(f, **kwargs) if kwargs else f
-        recording, descriptions, traced_out, out = _record(call, args, chosen)
-        traced = traced_out
-        if has_aux:
-            if not isinstance(out, tuple) or len(out) != 2:
-                raise GradientTypeError(
-                    f"has_aux=True needs {_name(f)} to return a pair (value, aux), and it returned {describe(out)}."
-                )
-            traced = traced_out[0]
-        require_scalar(traced, _name(f))
+
+        def target(result: Any) -> Any:
+            if has_aux:
+                if not isinstance(result, tuple) or len(result) != 2:
+                    raise GradientTypeError(
+                        f"has_aux=True needs {_name(f)} to return a pair (value, aux), and it returned "
+                        f"{describe(primal(result))}."
+                    )
+                result = result[0]
+            require_scalar(result, _name(f))
+            return result
+
+        recording, descriptions, traced, out = _record(call, args, chosen, target)
         node = recording.node_of(traced)
         seeds = [] if node is None else [(node, spec_of(primal(traced)).dtype.type(1))]
         gradients = recording.gradients(seeds, free=True)
@@ -161,11 +165,12 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
 
 
 def _record(
-    f: Callable[..., Any], args: tuple[Any, ...], chosen: Sequence[int]
+    f: Callable[..., Any], args: tuple[Any, ...], chosen: Sequence[int], target: Callable[[Any], Any]
 ) -> tuple[Recording, list[Description], Any, Any]:
     """Call `f` in a recording of its own.
 
-    Returns the recording, the descriptions of the chosen arguments, the result with its tracing, and without.
+    Returns the recording, the descriptions of the chosen arguments, `target` of the result with its tracing, and the
+    result without. If `target` raises, the call is undone.
     """
     recording = Recording()
     lifted = list(args)
@@ -178,7 +183,7 @@ def _record(
             if position not in chosen:
                 lifted[position] = recording.lift_container(args[position], f"argument {position}")
         result = f(*lifted)
-        traced = _snapshot(result)
+        traced = target(result)
     return recording, descriptions, traced, recording.lower(result)
 
 

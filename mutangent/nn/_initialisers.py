@@ -1,0 +1,57 @@
+"""First values of weights. Whoever draws at random says from which generator: nothing here keeps one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def glorot_uniform(
+    rng: np.random.Generator, out: int, in_: int, dtype: DTypeLike = np.float32
+) -> NDArray[Any]:
+    """Draw an out × in matrix from the uniform distribution of Glorot and Bengio (2010).
+
+    The bound ``sqrt(6 / (in + out))`` keeps the variance of activations, and that of gradients, about equal from
+    layer to layer.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the numbers come from.
+    out, in_ : int
+        Number of rows and of columns.
+    dtype : dtype, default float32
+        The numbers are drawn in double precision and rounded, so both precisions start alike.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no generator, for example None or a bare seed.
+
+    Examples
+    --------
+    >>> W = glorot_uniform(np.random.default_rng(0), 2, 3)
+    >>> W.shape, W.dtype
+    ((2, 3), dtype('float32'))
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"weights are drawn from an explicit generator, and rng is {rng!r}: "
+            "pass rng=np.random.default_rng(seed)"
+        )
+    bound = np.sqrt(6 / (in_ + out))
+    return rng.uniform(-bound, bound, (out, in_)).astype(dtype)
+
+
+def zeros(*shape: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """An array of zeros, float32 unless said otherwise: what biases and initial states start from.
+
+    Examples
+    --------
+    >>> zeros(2, 1)
+    array([[0.],
+           [0.]], dtype=float32)
+    """
+    return np.zeros(shape, dtype)

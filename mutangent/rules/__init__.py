@@ -1,0 +1,12 @@
+"""The derivatives of NumPy's functions. Importing this package fills the rulebook.
+
+A rule is written with NumPy functions and operators only, so it runs unchanged on other array libraries and on
+values that an outer recording traces, which gives higher derivatives. Therefore no rule writes in place, converts
+with `numpy.asarray` or `float`, or makes an array from nothing (`zeros_like(g, shape=…)` stays in the library of `g`).
+
+Constants are Python numbers: they are weak, and leave float32 as it is.
+"""
+
+from . import constant, contractions, elementwise, indexing, linalg, reductions, shapes
+
+__all__ = ["constant", "contractions", "elementwise", "indexing", "linalg", "reductions", "shapes"]

@@ -1,0 +1,30 @@
+"""Functions without a derivative: their results are integers, truth values, texts, or constant between jumps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._rulebook import constant
+
+# Steps, and questions about single elements.
+constant(np.floor, np.ceil, np.trunc, np.rint, np.fix, np.round, np.around, np.floor_divide)
+constant(np.isfinite, np.isnan, np.isinf, np.isposinf, np.isneginf, np.signbit, np.spacing)
+constant(np.isreal, np.iscomplex)
+
+# Comparisons and logic.
+constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
+constant(np.all, np.any, np.allclose, np.isclose, np.array_equal, np.array_equiv)
+constant(np.isin, np.count_nonzero)
+
+# Positions.
+constant(np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argsort, np.argpartition, np.lexsort)
+constant(np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted, np.digitize)
+
+# What an array is, whatever its elements.
+constant(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type)
+constant(np.min_scalar_type, np.common_type, np.shares_memory, np.may_share_memory)
+constant(np.zeros_like, np.ones_like, np.empty_like)
+
+# Texts.
+constant(np.array_repr, np.array_str, np.array2string)

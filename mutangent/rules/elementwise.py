@@ -1,0 +1,252 @@
+"""Derivatives of elementwise functions.
+
+A row gives, for each operand, the tangent `t` of that operand pushed through the derivative; `y` is the result. For
+complex numbers the expression is the holomorphic one, and the sweep conjugates around it. Functions that are not
+holomorphic have pullbacks instead, with x̄ = Jᴴ ȳ.
+
+Where a derivative jumps: maxima and minima share equally among ties, |x| has derivative 0 at 0. Where it is infinite
+although the function is finite (`sqrt` at 0), a zero tangent stays zero, so that
+``np.where(x > 0, np.sqrt(x), 0)`` has the derivative 0 at 0, and not 0 · ∞.
+"""
+# ruff: noqa: ARG001 - a pullback has the parameters of its function, read or not
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._rulebook import composed, elementwise, function
+
+LOG_2 = float(np.log(2.0))
+LOG_10 = float(np.log(10.0))
+DEGREE = np.pi / 180
+
+
+def quotient(t: Any, denominator: Any) -> Any:
+    """``t / denominator``, but 0 for 0/0."""
+    return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+elementwise(np.add, lambda t, _y, _a, _b: t, lambda t, _y, _a, _b: t)
+elementwise(np.subtract, lambda t, _y, _a, _b: t, lambda t, _y, _a, _b: -t)
+elementwise(np.multiply, lambda t, _y, _a, b: t * b, lambda t, _y, a, _b: t * a)
+elementwise(np.divide, lambda t, _y, _a, b: t / b, lambda t, y, _a, b: -t * y / b)
+elementwise(np.negative, lambda t, _y, _a: -t)
+elementwise(np.positive, lambda t, _y, _a: t)
+elementwise(np.square, lambda t, _y, a: t * (2 * a))
+elementwise(np.reciprocal, lambda t, y, _a: -t * y * y)
+# a = b floor(a / b) + y; the floor is constant between its jumps.
+elementwise(np.remainder, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.floor_divide(a, b))
+elementwise(np.fmod, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.trunc(a / b))
+composed(np.divmod, lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)))
+function(np.modf, lambda g, _y, _a: g[0], multiple=True)
+
+
+def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
+    """Derivative of ``a ** b`` in the direction of `a`: b·a**(b-1), which is 0 for b = 0 also at a = 0."""
+    if type(b) is int or type(b) is float:
+        if b == 2:
+            return t * (2 * a)
+        if b == 1:
+            return t
+        if b == 0:
+            return np.zeros_like(t)
+        if 0 < b < 1:
+            return quotient(t * b, np.power(a, 1 - b))
+        return t * (b * np.power(a, b - 1))
+    return t * (b * np.power(a, np.where((a == 0) & (b == 0), 1, b) - 1))
+
+
+def power_exponent_push(t: Any, y: Any, a: Any, b: Any) -> Any:
+    """Derivative of ``a ** b`` in the direction of `b`: log(a)·a**b, which is 0 for a = 0 and b ≥ 0."""
+    if type(a) is int or type(a) is float:
+        if a > 0:
+            return t * (y * np.log(a).item())
+        a = np.float64(a)
+    return t * (y * np.log(np.where((a == 0) & np.greater_equal(b, 0), 1, a)))
+
+
+elementwise(np.power, power_base_push, power_exponent_push)
+elementwise(np.float_power, power_base_push, power_exponent_push)
+
+# -- roots, exponentials, logarithms -------------------------------------------------------------------------------
+
+elementwise(np.sqrt, lambda t, y, _a: quotient(t, 2 * y))
+elementwise(np.cbrt, lambda t, y, _a: quotient(t, 3 * y * y))
+elementwise(np.exp, lambda t, y, _a: t * y)
+elementwise(np.exp2, lambda t, y, _a: t * (y * LOG_2))
+elementwise(np.expm1, lambda t, y, _a: t * (y + 1))
+elementwise(np.log, lambda t, _y, a: t / a)
+elementwise(np.log2, lambda t, _y, a: t / (a * LOG_2))
+elementwise(np.log10, lambda t, _y, a: t / (a * LOG_10))
+elementwise(np.log1p, lambda t, _y, a: t / (a + 1))
+
+
+def finite_below(y: Any) -> Any:
+    """`y` with 0 for -∞: a sum of exponentials that are all 0 has nothing to distribute."""
+    return np.where(y == -np.inf, 0, y)
+
+
+elementwise(
+    np.logaddexp,
+    lambda t, y, a, _b: t * np.exp(a - finite_below(y)),
+    lambda t, y, _a, b: t * np.exp(b - finite_below(y)),
+)
+elementwise(
+    np.logaddexp2,
+    lambda t, y, a, _b: t * np.exp2(a - finite_below(y)),
+    lambda t, y, _a, b: t * np.exp2(b - finite_below(y)),
+)
+
+# -- trigonometric and hyperbolic functions ------------------------------------------------------------------------
+
+elementwise(np.sin, lambda t, _y, a: t * np.cos(a))
+elementwise(np.cos, lambda t, _y, a: -t * np.sin(a))
+elementwise(np.tan, lambda t, y, _a: t * (1 + y * y))
+elementwise(np.arcsin, lambda t, _y, a: quotient(t, np.sqrt((1 - a) * (1 + a))))
+elementwise(np.arccos, lambda t, _y, a: -quotient(t, np.sqrt((1 - a) * (1 + a))))
+elementwise(np.arctan, lambda t, _y, a: t / (1 + a * a))
+elementwise(np.sinh, lambda t, _y, a: t * np.cosh(a))
+elementwise(np.cosh, lambda t, _y, a: t * np.sinh(a))
+elementwise(np.tanh, lambda t, y, _a: t * (1 - y * y))
+# In terms of y neither overflows for large a, and both are on the right branch for complex a.
+elementwise(np.arcsinh, lambda t, y, _a: t / np.cosh(y))
+elementwise(np.arccosh, lambda t, y, _a: quotient(t, np.sinh(y)))
+elementwise(np.arctanh, lambda t, _y, a: t / ((1 - a) * (1 + a)))
+elementwise(
+    np.arctan2,
+    lambda t, _y, a, b: quotient(t * b, a * a + b * b),
+    lambda t, _y, a, b: -quotient(t * a, a * a + b * b),
+)
+elementwise(np.hypot, lambda t, y, a, _b: quotient(t * a, y), lambda t, y, _a, b: quotient(t * b, y))
+elementwise(np.degrees, lambda t, _y, _a: t / DEGREE)
+elementwise(np.rad2deg, lambda t, _y, _a: t / DEGREE)
+elementwise(np.radians, lambda t, _y, _a: t * DEGREE)
+elementwise(np.deg2rad, lambda t, _y, _a: t * DEGREE)
+
+
+def sinc_push(t: Any, y: Any, a: Any) -> Any:
+    """Derivative of sin(πa)/(πa). The closed form cancels near 0, where the Taylor series is exact in six terms."""
+    near = np.absolute(a) < 0.15
+    squared = np.square(np.where(near, np.pi * a, 0))
+    series = squared / 6227020800 * 12 - 1 / 3991680
+    for coefficient in (1 / 45360, -1 / 840, 1 / 30, -1 / 3):
+        series = series * squared + coefficient
+    far = np.where(near, 1, a)
+    return t * np.where(near, np.pi**2 * a * series, (np.cos(np.pi * far) - y) / far)
+
+
+elementwise(np.sinc, sinc_push)
+
+# -- choices -------------------------------------------------------------------------------------------------------
+
+
+def share_of_larger(t: Any, a: Any, b: Any) -> Any:
+    """`t` where a > b, half of it where they are equal, 0 where a < b."""
+    return np.where(a > b, t, np.where(a == b, 0.5 * t, 0))
+
+
+elementwise(
+    np.maximum,
+    lambda t, _y, a, b: share_of_larger(t, a, b),
+    lambda t, _y, a, b: share_of_larger(t, b, a),
+)
+elementwise(
+    np.minimum,
+    lambda t, _y, a, b: share_of_larger(t, b, a),
+    lambda t, _y, a, b: share_of_larger(t, a, b),
+)
+# These two pass over nan: the other operand is the result.
+elementwise(
+    np.fmax,
+    lambda t, _y, a, b: np.where(np.isnan(b), t, share_of_larger(t, a, b)),
+    lambda t, _y, a, b: np.where(np.isnan(a), t, share_of_larger(t, b, a)),
+)
+elementwise(
+    np.fmin,
+    lambda t, _y, a, b: np.where(np.isnan(b), t, share_of_larger(t, b, a)),
+    lambda t, _y, a, b: np.where(np.isnan(a), t, share_of_larger(t, a, b)),
+)
+elementwise(
+    np.where,
+    lambda t, _y, _c, _a, _b: np.zeros_like(t),
+    lambda t, _y, c, _a, _b: np.where(c, t, 0),
+    lambda t, _y, c, _a, _b: np.where(c, 0, t),
+)
+elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), lambda t, _y, a, _b: np.where(a == 0, t, 0))
+elementwise(
+    np.copysign,
+    lambda t, y, a, _b: t * (np.sign(a) * np.sign(y)),
+    lambda t, _y, _a, _b: np.zeros_like(t),
+)
+elementwise(np.nextafter, lambda t, _y, _a, _b: t, lambda t, _y, _a, _b: np.zeros_like(t))
+elementwise(np.ldexp, lambda t, _y, _a, b: np.ldexp(t, b), None)
+
+
+def clipped(
+    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
+) -> Any:
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    if low is not None:
+        a = np.maximum(a, low)
+    return a if high is None else np.minimum(a, high)
+
+
+composed(np.clip, clipped)
+
+# -- not holomorphic -----------------------------------------------------------------------------------------------
+
+
+def direction(x: Any) -> Any:
+    """x/|x|, and 0 for 0."""
+    return quotient(x, np.absolute(x)) if np.iscomplexobj(x) else np.sign(x)
+
+
+def sign_pullback(g: Any, _y: Any, x: Any) -> Any:
+    """Only complex signs x/|x| vary: the part of `g` across the direction turns it."""
+    if not np.iscomplexobj(x):
+        return np.zeros_like(g)
+    u = direction(x)
+    return quotient(g - u * np.real(np.conj(u) * g), np.absolute(x))
+
+
+def angle_pullback(g: Any, _y: Any, z: Any, deg: bool = False) -> Any:
+    if not np.iscomplexobj(z):
+        return np.zeros_like(g)
+    return quotient((g / DEGREE if deg else g) * 1j * z, np.square(np.absolute(z)))
+
+
+def nan_to_num_pullback(
+    g: Any, _y: Any, x: Any, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    if not np.iscomplexobj(x):
+        return np.where(np.isfinite(x), g, 0)
+    real = np.where(np.isfinite(np.real(x)), np.real(g), 0)
+    return real + 1j * np.where(np.isfinite(np.imag(x)), np.imag(g), 0)
+
+
+def astype_pullback(
+    g: Any, _y: Any, _x: Any, dtype: Any = None, *, copy: bool = True, device: Any = None
+) -> Any:
+    # Of a complex cotangent the real operand takes the real part, which the sweep does without NumPy's warning.
+    return g.astype(_x.dtype) if g.dtype.kind == _x.dtype.kind else g
+
+
+function(np.absolute, lambda g, _y, x: g * direction(x))
+elementwise(np.fabs, lambda t, _y, a: t * np.sign(a))
+function(np.sign, sign_pullback)
+function(np.conjugate, lambda g, _y, _x: np.conj(g), linear=True)
+function(np.real, lambda g, _y, _val: g, linear=True)
+function(
+    np.imag,
+    lambda g, _y, _val: g * 1j if _val.dtype.kind == "c" else np.zeros_like(g),
+    linear=True,
+)
+function(np.angle, angle_pullback)
+function(np.nan_to_num, nan_to_num_pullback)
+if hasattr(np, "astype"):  # NumPy 2.1
+    function(np.astype, astype_pullback, linear=True)

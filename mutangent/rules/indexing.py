@@ -1,0 +1,217 @@
+"""Derivatives of functions that select elements, some of them several times or never.
+
+Whatever the selection, the same call on the numbers of the elements says where each element of the result came from.
+The cotangents are then added up at those places.
+"""
+# ruff: noqa: ARG001 - a pullback has the parameters of its function, read or not
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._rulebook import composed, function
+
+Shape = tuple[int, ...]
+
+
+def size_of(shape: Shape) -> int:
+    """How many elements an array of `shape` has."""
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def numbers(shape: Shape, like: Any) -> Any:
+    """0, 1, 2, … in an array of `shape`, in the array library of `like`."""
+    return (np.cumsum(np.ones_like(like, dtype=np.intp, shape=(size_of(shape),))) - 1).reshape(shape)
+
+
+def added_at(places: Any, g: Any, shape: Shape) -> Any:
+    """Zeros of `shape` with every element of `g` added at its place, counted in C order."""
+    flat, weights, size = places.reshape((places.size,)), g.reshape((g.size,)), size_of(shape)
+    if g.dtype.kind == "c":
+        total = np.bincount(flat, np.real(weights), size) + 1j * np.bincount(flat, np.imag(weights), size)
+    else:
+        total = np.bincount(flat, weights, size)
+    return total.astype(g.dtype).reshape(shape)
+
+
+function(np.bincount, None, lambda g, _y, x, _weights=None, minlength=0: g[x], linear=True)
+
+# -- selection by index --------------------------------------------------------------------------------------------
+
+
+def taken(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    length = a.shape[axis]
+    if mode == "wrap":
+        indices = np.remainder(indices, length)
+    elif mode == "clip":
+        indices = np.clip(indices, 0, length - 1)
+    return a[(slice(None),) * (axis % a.ndim) + (indices,)]
+
+
+def chosen_by_first(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    found = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = np.where(condition, choice, found)
+    return found
+
+
+def remaining(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis=axis)
+
+
+composed(np.take, taken)
+composed(
+    np.compress,
+    lambda condition, a, axis=None, out=None: np.take(a, np.flatnonzero(condition), axis=axis),
+)
+composed(np.extract, lambda condition, arr: np.take(arr, np.flatnonzero(condition)))
+composed(np.select, chosen_by_first)
+composed(np.delete, remaining)
+
+
+def take_along_axis_pullback(g: Any, _y: Any, _arr: Any, indices: Any = None, axis: int | None = -1) -> Any:
+    return added_at(np.take_along_axis(numbers(_arr.shape, g), indices, axis=axis), g, _arr.shape)
+
+
+def repeat_pullback(g: Any, _y: Any, _a: Any, repeats: Any = None, axis: int | None = None) -> Any:
+    if type(repeats) is not int:
+        return added_at(np.repeat(numbers(_a.shape, g), repeats, axis=axis), g, _a.shape)
+    if axis is None:
+        return np.sum(g.reshape((_a.size, repeats)), axis=1).reshape(_a.shape)
+    after = axis % _a.ndim + 1
+    return np.sum(g.reshape((*_a.shape[:after], repeats, *_a.shape[after:])), axis=after)
+
+
+function(np.take_along_axis, take_along_axis_pullback, linear=True)
+function(np.repeat, repeat_pullback, linear=True)
+function(
+    np.resize,
+    lambda g, _y, _a, new_shape=None: added_at(np.resize(numbers(_a.shape, g), new_shape), g, _a.shape),
+    linear=True,
+)
+
+# -- diagonals -----------------------------------------------------------------------------------------------------
+
+
+def diag_pullback(g: Any, _y: Any, _v: Any, k: int = 0) -> Any:
+    if _v.ndim == 1:
+        return np.diag(g, k)
+    return added_at(np.diag(numbers(_v.shape, g), k), g, _v.shape)
+
+
+def diagonal_pullback(g: Any, _y: Any, _a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return added_at(np.diagonal(numbers(_a.shape, g), offset, axis1, axis2), g, _a.shape)
+
+
+function(np.diag, diag_pullback, linear=True)
+function(np.diagonal, diagonal_pullback, linear=True)
+composed(
+    np.trace,
+    lambda a, offset=0, axis1=0, axis2=1, dtype=None, out=None: np.sum(
+        np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype
+    ),
+)
+
+# -- sorting and padding -------------------------------------------------------------------------------------------
+
+
+def sorted_along(
+    a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: bool | None = None
+) -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    return np.take_along_axis(a, np.argsort(a, axis=axis, kind=kind, stable=stable), axis=axis)
+
+
+composed(np.sort, sorted_along)
+
+SELECTING_MODES = ("edge", "reflect", "symmetric", "wrap")
+
+
+def pad_pullback(
+    g: Any, _y: Any, _array: Any, pad_width: Any = None, mode: Any = "constant", *, constant_values: Any = 0
+) -> Any:
+    if mode == "constant":
+        return g[np.pad(np.ones_like(g, dtype=bool, shape=_array.shape), pad_width)].reshape(_array.shape)
+    return added_at(np.pad(numbers(_array.shape, g), pad_width, mode), g, _array.shape)
+
+
+def not_selecting(x: Any, pad_width: Any = None, mode: Any = "constant", **_keywords: Any) -> str | None:
+    return None if mode == "constant" or mode in SELECTING_MODES else f"mode={mode!r}"
+
+
+function(np.pad, pad_pullback, refuse=not_selecting)
+
+
+def differences(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The same slices as NumPy's own, so that the same rounding."""
+    ends = [x for x in (prepend, a, append) if x is not None]
+    if len(ends) > 1:
+        shape = list(np.shape(a))
+        shape[axis] = 1
+        ends = [np.broadcast_to(x, shape) if np.ndim(x) == 0 else x for x in ends]
+        a = np.concatenate(ends, axis=axis)
+    before = (slice(None),) * (axis % a.ndim)
+    for _ in range(n):
+        a = a[(*before, slice(1, None))] - a[(*before, slice(None, -1))]
+    return a
+
+
+def trapezoids(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The same formula as NumPy's own."""
+    before = (slice(None),) * (axis % y.ndim)
+    if x is None:
+        width = dx
+    elif np.ndim(x) == 1:
+        width = np.diff(x)
+        width = np.reshape(width, tuple([-1 if k == len(before) else 1 for k in range(y.ndim)]))
+    else:
+        width = np.diff(x, axis=axis)
+    heights = y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]
+    return np.sum(width * heights / 2.0, axis=axis)
+
+
+composed(np.diff, differences)
+composed(np.trapezoid, trapezoids)
+
+# -- interpolation -------------------------------------------------------------------------------------------------
+
+
+def interval(x: Any, xp: Any, fp: Any) -> tuple[Any, Any, Any]:
+    """For each `x` the number of the point below it, how far it is to the next one, and the slope, 0 outside."""
+    n = xp.shape[0]
+    below = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
+    width = xp[below + 1] - xp[below]
+    inside = np.logical_and(x >= xp[0], x <= xp[n - 1])
+    return (
+        below,
+        np.where(inside, (x - xp[below]) / width, x > xp[0]),
+        np.where(inside, (fp[below + 1] - fp[below]) / width, 0),
+    )
+
+
+def interp_pullback(g: Any, _y: Any, x: Any, xp: Any, fp: Any) -> Any:
+    return g * np.conj(interval(x, xp, fp)[2])
+
+
+def interp_points_pullback(g: Any, _y: Any, x: Any, xp: Any, fp: Any) -> Any:
+    below, fraction, slope = interval(x, xp, fp)
+    g = -g * np.conj(slope)
+    return added_at(below, g * (1 - fraction), np.shape(xp)) + added_at(below + 1, g * fraction, np.shape(xp))
+
+
+def interp_values_pullback(g: Any, _y: Any, x: Any, xp: Any, _fp: Any) -> Any:
+    below, fraction, _ = interval(x, xp, xp)
+    return added_at(below, g * (1 - fraction), _fp.shape) + added_at(below + 1, g * fraction, _fp.shape)
+
+
+function(np.interp, interp_pullback, interp_points_pullback, interp_values_pullback)
