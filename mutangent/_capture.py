@@ -307,7 +307,7 @@ def _follow_converters(cls: type) -> None:
     """
     for attribute in cls.__attrs_attrs__:  # type: ignore[attr-defined]
         where = f"{cls.__name__}.{attribute.name}"
-        patches = {}
+        patches: dict[str, Callable[[Any], Any]] = {}
         if attribute.converter is not None:
             patches["converter"] = functools.partial(_wrap_converter, where=where)
         if attribute.validator is not None:
@@ -324,8 +324,9 @@ def _follow_converters(cls: type) -> None:
 
 def _wrap_converter(converter: Any, where: str) -> Any:
     if isinstance(converter, attrs.Converter):
-        inner = _wrap_converter(converter.converter, where)
-        return attrs.Converter(inner, takes_self=converter.takes_self, takes_field=converter.takes_field)
+        stored: Any = converter  # attrs types the constructor's arguments, not the attributes that keep them
+        inner = _wrap_converter(stored.converter, where)
+        return attrs.Converter(inner, takes_self=stored.takes_self, takes_field=stored.takes_field)
     if getattr(converter, "__mutangent_wrapped__", False):
         return converter
 

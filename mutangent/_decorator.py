@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
-from ._capture import capture_class
+import attrs
+
+from ._capture import capture_class, field
 from ._transforms import grad, value_and_grad, vjp
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 
 @overload
+@dataclass_transform(field_specifiers=(attrs.field, field))
 def differentiable(target: T, /) -> T: ...
 @overload
+@dataclass_transform(field_specifiers=(attrs.field, field))
 def differentiable(**define_kwargs: Any) -> Callable[[T], T]: ...
 def differentiable(target: Any = None, /, **define_kwargs: Any) -> Any:
     """Make a class or a function differentiable.
@@ -60,7 +64,7 @@ def _differentiable(target: Any, define_kwargs: dict[str, Any]) -> Any:
             "differentiable decorates a class, with the arguments of attrs.define, or a function, without arguments; "
             f"it was given {target!r}"
         )
-    target.grad = grad(target)  # type: ignore[attr-defined]
-    target.value_and_grad = value_and_grad(target)  # type: ignore[attr-defined]
-    target.vjp = functools.partial(vjp, target)  # type: ignore[attr-defined]
+    target.grad = grad(target)
+    target.value_and_grad = value_and_grad(target)
+    target.vjp = functools.partial(vjp, target)
     return target

@@ -256,10 +256,10 @@ class Tangent:
 
         def visit(value: Any, like: Any) -> Any:
             if isinstance(value, Tangent) or (value is ZERO and isinstance(like, ObjectLike)):
-                source = value if value is not ZERO else like.primal
+                source = value if isinstance(value, Tangent) else like.primal
                 shell = shells.get(id(source))
                 if shell is None:
-                    primal_cls = value._cls if value is not ZERO else type(like.primal)
+                    primal_cls = value._cls if isinstance(value, Tangent) else type(like.primal)
                     shell = shells[id(source)] = Tangent._shell(primal_cls, {})
                     pending.append((shell, value, like))
                 return shell

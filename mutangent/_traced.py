@@ -41,7 +41,6 @@ class TracedArray:
     """
 
     __slots__ = ("__weakref__", "_node", "_tape", "_value")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
     _value: Any
@@ -113,6 +112,9 @@ class TracedArray:
 
     def __format__(self, spec: str) -> str:
         return format(primal(self), spec)
+
+    def __hash__(self) -> int:
+        return hash(primal(self))
 
     def __bool__(self) -> bool:
         return bool(primal(self))
@@ -844,14 +846,18 @@ def _install_operators() -> None:
         setattr(TracedArray, f"__{name}__", method)
         setattr(TracedArray, f"__r{name}__", reflected)
         setattr(TracedArray, f"__i{name}__", _in_place(op, sign))
-    TracedArray.__floordiv__ = _floordiv  # type: ignore[attr-defined]
-    TracedArray.__rfloordiv__ = _rfloordiv  # type: ignore[attr-defined]
-    TracedArray.__ifloordiv__ = _in_place(operator.floordiv, "//")  # type: ignore[attr-defined]
     method, reflected = _binary(_matmul, np.matmul)
-    TracedArray.__matmul__ = method  # type: ignore[attr-defined]
-    TracedArray.__rmatmul__ = reflected  # type: ignore[attr-defined]
-    TracedArray.__imatmul__ = _in_place(operator.matmul, "@")  # type: ignore[attr-defined]
-    TracedArray.__neg__ = _unary_negative  # type: ignore[attr-defined]
+    others: dict[str, Any] = {
+        "__floordiv__": _floordiv,
+        "__rfloordiv__": _rfloordiv,
+        "__ifloordiv__": _in_place(operator.floordiv, "//"),
+        "__matmul__": method,
+        "__rmatmul__": reflected,
+        "__imatmul__": _in_place(operator.matmul, "@"),
+        "__neg__": _unary_negative,
+    }
+    for name, method in others.items():
+        setattr(TracedArray, name, method)
     for op in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         setattr(TracedArray, f"__{op.__name__}__", _comparison(op))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._derivative import Derivative, Trial, contraction
+from ._derivative import Derivative, contraction
+from ._trial import Trial
 
 
 def check_grads(
@@ -41,7 +42,8 @@ def check_grads(
     seed : int
         Of the random directions.
     eps : float, optional
-        The step of the differences. By default the cube root of the dtype's precision: 6e-6 for float64, 5e-3 for float32.
+        The step of the differences. By default the cube root of the dtype's precision: 6e-6 for float64, 5e-3 for
+        float32.
 
     Raises
     ------

@@ -14,7 +14,10 @@ from mutangent._primitive import Primitive
 from mutangent._rulebook import no_rule, rule
 from mutangent._tangent import NoTangent, ZeroTangent
 
-from ._derivative import Derivative, Layout, Leaf, Trial, layout_of
+from ._call import layout_of
+from ._derivative import Derivative
+from ._layout import Layout, Leaf
+from ._trial import Trial
 
 
 def check_rrule(
@@ -40,8 +43,8 @@ def check_rrule(
     Raises
     ------
     AssertionError
-        If the rule's value, or what it writes into objects, is not that of the function; if the pullback returns not one
-        tangent per argument, each of the shape and dtype of its argument; if its tangents, with cotangents of the value
+        If the rule's value, or what it writes into objects, is not that of the function; if the pullback does not return
+        one tangent per argument, of the shape and dtype of that argument; if its tangents, with cotangents of the value
         and of everything written, disagree with finite differences; if it changes its arguments or its cotangent in
         place, gives something else when it is called again, or reads fields of objects only when it is called.
     ValueError
@@ -70,7 +73,8 @@ def check_rrule(
     >>> mt.testing.check_rrule(np.hypot, np.array([3.0, 5.0]), np.array([4.0, 12.0]))
     """
     if isinstance(f, functools.partial) and isinstance(f.func, Primitive):  # a bound method
-        f, args = f.func, (*f.args, *args)
+        check_rrule(f.func, *f.args, *args, rtol=rtol, atol=atol, seed=seed, eps=eps)
+        return
     trial = Trial("check_rrule", f, rtol=rtol, atol=atol, seed=seed, eps=eps)
     if isinstance(f, Primitive):
         call: Callable[..., Any] = _watched(f, layout_of(args), trial)
@@ -83,8 +87,8 @@ def check_rrule(
         call = f
     else:
         raise TypeError(
-            f"check_rrule needs a mutangent.primitive, a ufunc or a NumPy function, and got {f!r}. For any other function "
-            "use check_grads."
+            f"check_rrule needs a mutangent.primitive, a ufunc or a NumPy function, and got {f!r}. For any other "
+            "function use check_grads."
         )
     Derivative(call, args, trial).check()
 
@@ -99,7 +103,9 @@ def _watched(primitive: Primitive, entry: Layout, trial: Trial) -> Primitive:
     def watched_rule(*args: Any) -> Any:
         result = user_rule(*args)
         if result is NotImplemented:
-            raise ValueError(f"the rule of {trial.name} declines these arguments, so there is nothing to check")
+            raise ValueError(
+                f"the rule of {trial.name} declines these arguments, so there is nothing to check"
+            )
         if not isinstance(result, tuple) or len(result) != 2:
             return result  # whoever records it says what is wrong
         value, pullback = result
@@ -126,7 +132,9 @@ def _fields_of(written: Any = None) -> list[tuple[Any, str]]:
     if written is None:
         return []
     return [
-        (tangent[name], f"written[{type(obj).__name__}].{name}") for obj, tangent in written.items() for name in tangent
+        (tangent[name], f"written[{type(obj).__name__}].{name}")
+        for obj, tangent in written.items()
+        for name in tangent
     ]
 
 
@@ -141,11 +149,14 @@ def _check_tangents(tangents: Any, entry: Layout, trial: Trial) -> None:
     if not isinstance(tangents, tuple) or len(tangents) != len(entry.nodes):
         got = f"{len(tangents)} tangents" if isinstance(tangents, tuple) else describe(tangents)
         trial.fail(
-            f"the pullback returned {got} for {len(entry.nodes)} arguments; it must return a tuple with one per argument"
+            f"the pullback returned {got} for {len(entry.nodes)} arguments; it must return a tuple with one "
+            "per argument"
         )
     for leaf, tangent in zip(entry.leaves, entry.match(tangents, trial.fail), strict=True):
         if not _fits(leaf, tangent):
-            trial.fail(f"{leaf.path} is {describe(leaf.value)}, but the pullback returned {describe(tangent)} for it")
+            trial.fail(
+                f"{leaf.path} is {describe(leaf.value)}, but the pullback returned {describe(tangent)} for it"
+            )
 
 
 def _fits(leaf: Leaf, tangent: Any) -> bool:

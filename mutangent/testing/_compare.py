@@ -26,7 +26,9 @@ def close(a: Any, b: Any) -> bool:
     if not np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True):
         return False
     a, b = np.where(finite, a, 0), np.where(finite, b, 0)
-    return bool(np.max(np.abs(a - b)) <= float(np.finfo(a.dtype).eps) ** ROUNDING_EXPONENT * np.max(np.abs(a)))
+    return bool(
+        np.max(np.abs(a - b)) <= float(np.finfo(a.dtype).eps) ** ROUNDING_EXPONENT * np.max(np.abs(a))
+    )
 
 
 def difference(plain: Any, recorded: Any, path: str) -> str | None:
@@ -49,12 +51,16 @@ def difference(plain: Any, recorded: Any, path: str) -> str | None:
         if not isinstance(a, tuple):
             if id(a) in partner or id(b) in taken:
                 if partner.get(id(a)) != id(b):
-                    return f"{path} is the same object as elsewhere after one of the two runs, plain and recorded, but not after the other"
+                    return (
+                        f"{path} is also found elsewhere after one of the two runs, plain and recorded, only"
+                    )
                 continue
             partner[id(a)] = id(b)
             taken.add(id(b))
         if list(parts) != list(other_parts):
-            return f"{path} has {list(parts)} after the plain run and {list(other_parts)} after the recorded one"
+            return (
+                f"{path} has {list(parts)} after the plain run and {list(other_parts)} after the recorded one"
+            )
         pending += [(parts[key], other_parts[key], f"{path}{key}") for key in reversed(parts)]
     return None
 

@@ -106,7 +106,9 @@ class Layout:
         if id(value) in self._known:
             return self._known[id(value)]
         group = Group(path, value)
-        if not isinstance(value, tuple):  # a tuple has no identity worth keeping: its arrays are leaves in each place
+        if not isinstance(
+            value, tuple
+        ):  # a tuple has no identity worth keeping: its arrays are leaves in each place
             self._known[id(value)] = group
         for key, item in zip(group.keys, items, strict=True):
             group.items.append(self._visit(item, owner, f"{within}[{key!r}]"))
@@ -184,7 +186,9 @@ class Layout:
                 continue
             elif node is None:
                 if tangent is not None and type(tangent) is not NoTangent:
-                    fail(f"{path} has no tangent space, but its tangent is {describe(tangent)}, not NoTangent()")
+                    fail(
+                        f"{path} has no tangent space, but its tangent is {describe(tangent)}, not NoTangent()"
+                    )
             elif id(node) in given:
                 if isinstance(node, Object) and given[id(node)] is not tangent:
                     fail(f"{path} is one object with two tangents: one in each place that refers to it")
@@ -214,7 +218,8 @@ class Layout:
             (
                 node.primal,
                 Tangent(
-                    type(node.primal), **{name: build(field) for name, field in node.fields.items() if field is not None}
+                    type(node.primal),
+                    **{name: build(field) for name, field in node.fields.items() if field is not None},
                 ),
             )
             for node in self.objects
@@ -235,11 +240,17 @@ def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Node, A
     if isinstance(node, Object):
         cls = type(node.primal)
         if not isinstance(tangent, Tangent) or tangent._cls is not cls:
-            got = f"a Tangent of {tangent._cls.__name__}" if isinstance(tangent, Tangent) else describe(tangent)
-            fail(f"{node.path} is a {cls.__name__}, but its tangent is {got}, not a Tangent of {cls.__name__}")
+            got = (
+                f"a Tangent of {tangent._cls.__name__}" if isinstance(tangent, Tangent) else describe(tangent)
+            )
+            fail(
+                f"{node.path} is a {cls.__name__}, but its tangent is {got}, not a Tangent of {cls.__name__}"
+            )
         present = set(tangent)
         return [
-            (part, tangent[name], f"{node.path}.{name}") for name, part in node.fields.items() if name in present
+            (part, tangent[name], f"{node.path}.{name}")
+            for name, part in node.fields.items()
+            if name in present
         ]
     parts = children(tangent)
     alike = isinstance(tangent, dict) == isinstance(node.primal, dict)
@@ -251,5 +262,6 @@ def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Node, A
     if isinstance(tangent, dict) and list(tangent) != node.keys:
         fail(f"{node.path} has the keys {node.keys}, but its tangent has {list(tangent)}")
     return [
-        (item, part, f"{node.path}[{key!r}]") for item, part, key in zip(node.items, parts, node.keys, strict=True)
+        (item, part, f"{node.path}[{key!r}]")
+        for item, part, key in zip(node.items, parts, node.keys, strict=True)
     ]
