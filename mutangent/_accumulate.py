@@ -156,7 +156,7 @@ def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
     """
     kind = type(x)
     if issubclass(kind, np.generic):
-        scalar: Array = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))  # type: ignore[arg-type]
+        scalar: Array = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
         return scalar
     if kind is not np.ndarray:
         return np.broadcast_to(x, shape)

@@ -128,11 +128,11 @@ class Schema:
             if isinstance(value, CapturedField)
         }
         declared = [name for name in field_names(cls) if name in found]
-        self.fields: dict[str, CapturedField] = {name: found[name] for name in dict.fromkeys([*declared, *found])}
+        self.fields: dict[str, CapturedField] = {
+            name: found[name] for name in dict.fromkeys([*declared, *found])
+        }
         self.has_dict = cls.__dictoffset__ != 0
-        self.uncaptured = tuple(
-            name for name in field_names(cls) if name not in self.fields
-        )
+        self.uncaptured = tuple(name for name in field_names(cls) if name not in self.fields)
 
 
 _schemas: Final[dict[type, Schema | None]] = {}
@@ -362,8 +362,9 @@ def _follow_conversion(traced: TracedArray, plain: Any, converter: Any, where: s
         is_differentiable(plain)
         and np.size(plain) == np.size(before)
         and np.array_equal(
-            np.ravel(np.asarray(before).astype(spec_of(plain).dtype)) if not is_array(before) else
-            np.ravel(before.astype(spec_of(plain).dtype)),
+            np.ravel(np.asarray(before).astype(spec_of(plain).dtype))
+            if not is_array(before)
+            else np.ravel(before.astype(spec_of(plain).dtype)),
             np.ravel(plain),
             equal_nan=True,
         )
@@ -471,7 +472,9 @@ class Overlay:
         name = field.name
         record = self.records.get(id(obj))
         if record is not None and name in record.deleted:
-            raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}", name=name, obj=obj)
+            raise AttributeError(
+                f"{type(obj).__name__!r} object has no attribute {name!r}", name=name, obj=obj
+            )
         value = self._below(obj, field)
         if record is None:
             record = self._touch(obj)
@@ -518,7 +521,8 @@ class Overlay:
         except AttributeError:
             record.entries[name] = UNSET
             record.born = not record.values and all(
-                other is field or not self._is_set(record.obj, other) for other in record.schema.fields.values()
+                other is field or not self._is_set(record.obj, other)
+                for other in record.schema.fields.values()
             )
 
     def _is_set(self, obj: Any, field: CapturedField) -> bool:
@@ -574,7 +578,9 @@ class Overlay:
                 value = record.values.get(name)
                 if type(value) is not TracedArray and not is_array(value):
                     for item in children(value) or [value]:
-                        refuse_uncaptured(item, f"{type(record.obj).__name__}.{name}", is_captured, only_traced=True)
+                        refuse_uncaptured(
+                            item, f"{type(record.obj).__name__}.{name}", is_captured, only_traced=True
+                        )
         lowerer.commit(copies)
         self._store(list(self.log.values()), lowerer)
 
@@ -584,7 +590,9 @@ class Overlay:
 
     def _store(self, records: list[Record], lowerer: Lowerer) -> None:
         outer = self.outer
-        final = [(record, name, record.values.get(name, MISSING)) for record in records for name in record.written]
+        final = [
+            (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
+        ]
         for record, name, value in final:
             if isinstance(value, list | dict | deque):
                 # Lowering happens in place; cotangents of what the call left behind need the traced items.
@@ -618,7 +626,9 @@ def _refuse_strays(record: Record) -> None:
         return
     obj = record.obj
     stored = vars(obj) if schema.has_dict else {name: getattr(obj, name, None) for name in schema.uncaptured}
-    strays = [name for name, value in stored.items() if type(value) is TracedArray and name not in schema.fields]
+    strays = [
+        name for name, value in stored.items() if type(value) is TracedArray and name not in schema.fields
+    ]
     for name in strays:
         object.__setattr__(obj, name, primal(stored[name]))
     if strays:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
 from ._arrays import describe, is_array, is_differentiable, spec_of
 from ._capture import current, is_captured
 from ._errors import ContextError, GradientTypeError
@@ -66,7 +65,9 @@ class Context:
 
     def _require(self) -> Recording:
         if self._recording is None:
-            raise ContextError("nothing was recorded: enter the context first, `with mutangent.Context() as ctx:`.")
+            raise ContextError(
+                "nothing was recorded: enter the context first, `with mutangent.Context() as ctx:`."
+            )
         if self._failed:
             raise ContextError("the block of this context raised, so it was undone and has no gradients.")
         return self._recording
@@ -127,7 +128,9 @@ class Context:
         """
         recording = self._require()
         if not sources:
-            raise TypeError("grad needs at least one source: ctx.grad(out, obj). For all objects use ctx.tangents(out).")
+            raise TypeError(
+                "grad needs at least one source: ctx.grad(out, obj). For all objects use ctx.tangents(out)."
+            )
         node = self._node_of(recording, out)
         require_scalar(out, "the target of grad")
         watched = frozenset(node for source in sources for node in self._nodes(recording, source))
@@ -204,8 +207,11 @@ class Context:
         elif children(source) is None:
             raise GradientTypeError(
                 f"the source, {describe(source)}, has no gradient. Give a captured object or a watched array"
-                + (f"; put @mutangent.differentiable on class {type(source).__name__}."
-                   if hasattr(type(source), "__attrs_attrs__") else ".")
+                + (
+                    f"; put @mutangent.differentiable on class {type(source).__name__}."
+                    if hasattr(type(source), "__attrs_attrs__")
+                    else "."
+                )
             )
         else:
             for item in children(source) or []:
@@ -290,5 +296,3 @@ def stop_gradient(x: Any) -> Any:
     if is_array(x):
         return x.copy()
     return map_container(stop_gradient, x)
-
-

@@ -27,7 +27,7 @@ from ._recording import Recording
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, map_container, rebuild
 from ._tape import CALL, UNPACK, Tape
-from ._traced import TracedArray, _append, _collect, _level, _lower, primal
+from ._traced import TracedArray, append, collect, level_of, lower, primal
 
 
 class Frame(Overlay):
@@ -38,8 +38,8 @@ class Frame(Overlay):
         self.tape_below = tape
 
         def strip(value: Any) -> tuple[Any, Leaf]:
-            layer = _level(value, tape) if type(value) is TracedArray else None
-            lowered = _lower(value, tape)
+            layer = level_of(value, tape) if type(value) is TracedArray else None
+            lowered = lower(value, tape)
             return lowered, Leaf(-1 if layer is None else layer._node, lowered)
 
         self.lifter = Lifter(strip, is_captured, self.containers)
@@ -119,7 +119,12 @@ class _Call:
     """One recorded call of a primitive."""
 
     def __init__(
-        self, name: str, frame: Frame, tape: Tape, descriptions: list[Description], pullback: Callable[..., Any]
+        self,
+        name: str,
+        frame: Frame,
+        tape: Tape,
+        descriptions: list[Description],
+        pullback: Callable[..., Any],
     ) -> None:
         self.name = name
         self.frame = frame
@@ -140,13 +145,13 @@ class _Call:
 
         def make_output(leaf: Any) -> tuple[Any, Leaf]:
             nonlocal outputs
-            if type(leaf) is TracedArray and _level(leaf, self.tape) is not None:
+            if type(leaf) is TracedArray and level_of(leaf, self.tape) is not None:
                 del entries[call:]
                 raise RuleError(
                     f"the rule of {self.name} used a traced value that is neither an argument nor a field, so its "
                     "derivative would be lost. Pass it as an argument."
                 )
-            traced = _append(entries, self.tape, UNPACK, call, outputs, leaf)
+            traced = append(entries, self.tape, UNPACK, call, outputs, leaf)
             outputs += 1
             return traced, Leaf(outputs - 1, leaf)
 
@@ -216,7 +221,8 @@ class _Call:
                     pending += self._fields_of(obj, tangent)
             elif type(description) is Group and len(children(tangent) or ()) == len(description.items):
                 pending += [
-                    (item, part, where) for item, part in zip(description.items, children(tangent) or [], strict=True)
+                    (item, part, where)
+                    for item, part in zip(description.items, children(tangent) or [], strict=True)
                 ]
             else:
                 raise RuleError(
@@ -245,7 +251,9 @@ class _Call:
             if isinstance(plain, int | np.integer):
                 tangent = plain = np.float64(plain)
             else:
-                raise RuleError(f"the pullback of {self.name} returned {describe(plain)} for {where}; return an array.")
+                raise RuleError(
+                    f"the pullback of {self.name} returned {describe(plain)} for {where}; return an array."
+                )
         if np.shape(plain) != leaf.spec.shape:
             raise RuleError(
                 f"the pullback of {self.name} returned a tangent of shape {np.shape(plain)} for {where}, which has shape "
@@ -255,9 +263,17 @@ class _Call:
             raise RuleError(
                 f"the pullback of {self.name} returned a complex tangent for {where}, which is real. Return its real part."
             )
-        return np.float64(tangent) if type(tangent) is float else np.complex128(tangent) if type(tangent) is complex else tangent
+        return (
+            np.float64(tangent)
+            if type(tangent) is float
+            else np.complex128(tangent)
+            if type(tangent) is complex
+            else tangent
+        )
 
-    def _cotangent(self, description: Description, cotangents: dict[int, Any], written: IdentityMap[Tangent]) -> Any:
+    def _cotangent(
+        self, description: Description, cotangents: dict[int, Any], written: IdentityMap[Tangent]
+    ) -> Any:
         """The cotangent of one result, with zeros where nothing flowed: rules see arrays like the value."""
         if type(description) is Leaf:
             found = cotangents.get(description.node)
@@ -269,7 +285,9 @@ class _Call:
             obj = description.primal
             return written[obj] if obj in written else Tangent._shell(type(obj), {})
         if type(description) is Group:
-            return rebuild(description.model, [self._cotangent(item, cotangents, written) for item in description.items])
+            return rebuild(
+                description.model, [self._cotangent(item, cotangents, written) for item in description.items]
+            )
         return NONE
 
 
@@ -290,7 +308,9 @@ def _takes_written(pullback: Callable[..., Any]) -> bool:
     return len(positional) >= 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
-def _positional(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _positional(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     bound = inspect.signature(function).bind(*args, **kwargs)
     if bound.kwargs:
         name = getattr(function, "__qualname__", repr(function))
@@ -310,7 +330,11 @@ def _tape_for(args: tuple[Any, ...]) -> Tape | None:
         while overlay is not None:
             if isinstance(overlay, Frame):
                 stripped.add(overlay.tape_below.serial)
-            elif isinstance(overlay, Recording) and overlay.tape.serial not in stripped and overlay.tape.is_open:
+            elif (
+                isinstance(overlay, Recording)
+                and overlay.tape.serial not in stripped
+                and overlay.tape.is_open
+            ):
                 return overlay.tape
             overlay = overlay.outer
     return max((traced._tape for traced in found), key=lambda tape: tape.serial, default=None)
@@ -326,7 +350,7 @@ def _reach(args: Any, found: list[TracedArray]) -> bool:
         elif is_captured(arg):
             objects = True
         else:
-            _collect(arg, found)
+            collect(arg, found)
     return objects
 
 
@@ -381,7 +405,9 @@ def non_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def constant(*args: Any, **kwargs: Any) -> Any:
         with pause():
-            result = function(*[_plain(a) for a in args], **{name: _plain(value) for name, value in kwargs.items()})
+            result = function(
+                *[_plain(a) for a in args], **{name: _plain(value) for name, value in kwargs.items()}
+            )
         return _plain(result)
 
     return constant

@@ -23,7 +23,7 @@ from ._capture import (
 from ._errors import ContextError, CotangentError
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
-from ._tape import LEAF, Entry, Tape, sweep
+from ._tape import Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, primal
 
 
@@ -106,11 +106,19 @@ class Recording(Overlay):
         if record is None:
             record = self.log[id(obj)] = Record(obj, schema)
         if name not in record.values and name not in record.deleted:
-            value = schema.fields[name].raw_get(obj) if self.outer is None else self.outer.peek(obj, schema.fields[name])
-            record.values[name], record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
+            value = (
+                schema.fields[name].raw_get(obj)
+                if self.outer is None
+                else self.outer.peek(obj, schema.fields[name])
+            )
+            record.values[name], record.entries[name] = self.lifter.lift(
+                value, f"{type(obj).__name__}.{name}"
+            )
         return record.values.get(name)
 
-    def gradients(self, seeds: Iterable[tuple[int, Any]], keep: frozenset[int] = frozenset(), free: bool = False) -> Gradients:
+    def gradients(
+        self, seeds: Iterable[tuple[int, Any]], keep: frozenset[int] = frozenset(), free: bool = False
+    ) -> Gradients:
         """Sweep once. `seeds` are pairs (node, cotangent); `keep` are nodes within whose cotangent is wanted too."""
         seeds = list(seeds)
         self.tape.check_constants()
@@ -322,15 +330,25 @@ def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[
                     f"{where} is {describe(value)} and has no tangent space, but its cotangent is "
                     f"{describe(cotangent)}. Give mutangent.NoTangent() for it."
                 )
-            if cotangents is None or len(values) != len(cotangents) or isinstance(value, dict) != isinstance(cotangent, dict):
-                got = describe(cotangent) if cotangents is None else f"a {type(cotangent).__name__} of {len(cotangents)}"
+            if (
+                cotangents is None
+                or len(values) != len(cotangents)
+                or isinstance(value, dict) != isinstance(cotangent, dict)
+            ):
+                got = (
+                    describe(cotangent)
+                    if cotangents is None
+                    else f"a {type(cotangent).__name__} of {len(cotangents)}"
+                )
                 raise CotangentError(
                     f"{where} is a {type(value).__name__} of {len(values)} values, but its cotangent is {got}. "
                     "Give one cotangent per value, in the same structure."
                 )
             keys = list(value) if isinstance(value, dict) else list(range(len(values)))
             if isinstance(value, dict) and set(value) != set(cotangent):
-                raise CotangentError(f"{where} has the keys {list(value)}, but its cotangent has {list(cotangent)}.")
+                raise CotangentError(
+                    f"{where} has the keys {list(value)}, but its cotangent has {list(cotangent)}."
+                )
             pending += [(value[key], cotangent[key], f"{where}[{key!r}]") for key in keys]
     return seeds
 
@@ -339,8 +357,13 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
     """A cotangent as an array of the value's shape and dtype, or an error that says what is wrong with it."""
     spec = spec_of(value)
     given = primal(cotangent)
-    if not (is_array(given) or isinstance(given, int | float | complex | np.generic)) or spec_of(given).dtype.kind not in "biufc":
-        raise CotangentError(f"the cotangent of {where} must be {describe_spec(spec)}, and it is {describe(given)}.")
+    if (
+        not (is_array(given) or isinstance(given, int | float | complex | np.generic))
+        or spec_of(given).dtype.kind not in "biufc"
+    ):
+        raise CotangentError(
+            f"the cotangent of {where} must be {describe_spec(spec)}, and it is {describe(given)}."
+        )
     if is_array(given) and spec_of(given).dtype.kind in "biu":
         raise CotangentError(
             f"the cotangent of {where} has dtype {spec_of(given).dtype}, and the value has dtype {spec.dtype}. Give a "
@@ -358,7 +381,11 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
             "Give its real part."
         )
     if type(cotangent) is TracedArray:
-        return cotangent if hasattr(given, "dtype") and given.dtype == spec.dtype else cotangent.astype(spec.dtype)
+        return (
+            cotangent
+            if hasattr(given, "dtype") and given.dtype == spec.dtype
+            else cotangent.astype(spec.dtype)
+        )
     if not hasattr(cotangent, "dtype"):
         return spec.dtype.type(cotangent)
     return cotangent if cotangent.dtype == spec.dtype else cotangent.astype(spec.dtype)
@@ -366,4 +393,8 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
 
 def describe_spec(spec: Spec) -> str:
     """A specification in the words of an error message."""
-    return f"an array of shape {spec.shape} and dtype {spec.dtype}" if spec.shape else f"a number of dtype {spec.dtype}"
+    return (
+        f"an array of shape {spec.shape} and dtype {spec.dtype}"
+        if spec.shape
+        else f"a number of dtype {spec.dtype}"
+    )

@@ -138,7 +138,9 @@ def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     if len(names) < operands + 2:
-        raise ValueError(f"an expression for {operands} operands takes (tangent, result, operands...), not {names}")
+        raise ValueError(
+            f"an expression for {operands} operands takes (tangent, result, operands...), not {names}"
+        )
     return tuple(not name.startswith("_") for name in names[1 : operands + 2])
 
 
@@ -166,10 +168,13 @@ def function(
     first = next(each for each in pullbacks if each is not None)
     names = list(inspect.signature(first).parameters)[2 : len(pullbacks) + 2]
     row.keywords = {**{name.lstrip("_"): k for k, name in enumerate(names)}, **(keywords or {})}
-    parameters = [list(inspect.signature(each).parameters.values())[2:] for each in pullbacks if each is not None]
+    parameters = [
+        list(inspect.signature(each).parameters.values())[2:] for each in pullbacks if each is not None
+    ]
     row.accepts = (
         min(
-            sum(p.kind is not p.KEYWORD_ONLY for p in each) + 100 * any(p.kind is p.VAR_POSITIONAL for p in each)
+            sum(p.kind is not p.KEYWORD_ONLY for p in each)
+            + 100 * any(p.kind is p.VAR_POSITIONAL for p in each)
             for each in parameters
         ),
         frozenset.intersection(*(frozenset(p.name for p in each) for each in parameters)),
@@ -216,6 +221,7 @@ def rrule(function: Callable[..., Any]) -> Callable[[F], F]:
     ... def cosine_of_square_rule(x):
     ...     def pullback(y_bar):
     ...         return (-2 * x * np.sin(x * x) * y_bar,)
+    ...
     ...     return np.cos(x * x), pullback
     """
     if not (isinstance(function, np.ufunc) or hasattr(function, "_implementation")):

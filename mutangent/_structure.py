@@ -107,7 +107,7 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("bystanders", "by_original", "by_working")
+    __slots__ = ("by_original", "by_working", "bystanders")
 
     def __init__(self) -> None:
         self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left

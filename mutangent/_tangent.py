@@ -109,14 +109,16 @@ class _Method:
     """A method that gives way to a field of the same name; `Tangent.dense(tangent)` reaches it all the same."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        functools.update_wrapper(self, function)
+        self.__doc__ = function.__doc__
         self.function = function
 
     def __get__(self, tangent: Any, cls: type | None = None) -> Any:
         if tangent is None:
             return self.function
         name = self.function.__name__
-        return tangent[name] if name in field_names(tangent._cls) else functools.partial(self.function, tangent)
+        return (
+            tangent[name] if name in field_names(tangent._cls) else functools.partial(self.function, tangent)
+        )
 
 
 class Tangent:
@@ -389,7 +391,9 @@ def equal(a: Tangent, b: Tangent) -> bool:
                 return False
             if (id(x), id(y)) not in seen:
                 seen.add((id(x), id(y)))
-                names = dict.fromkeys([*(x if isinstance(x, Tangent) else ()), *(y if isinstance(y, Tangent) else ())])
+                names = dict.fromkeys(
+                    [*(x if isinstance(x, Tangent) else ()), *(y if isinstance(y, Tangent) else ())]
+                )
                 pending += [(_part(x, name), _part(y, name)) for name in names]
             continue
         xs, ys = children(x), children(y)
@@ -400,9 +404,12 @@ def equal(a: Tangent, b: Tangent) -> bool:
         elif isinstance(x, _Nothing) or isinstance(y, _Nothing):
             if not (isinstance(x, _Nothing) and isinstance(y, _Nothing)):
                 return False
-        elif xs is not None or ys is not None:
-            return False
-        elif np.shape(x) != np.shape(y) or not bool((x == y).all() if np.shape(x) else x == y):
+        elif (
+            xs is not None
+            or ys is not None
+            or np.shape(x) != np.shape(y)
+            or not bool((x == y).all() if np.shape(x) else x == y)
+        ):
             return False
     return True
 

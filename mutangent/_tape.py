@@ -51,7 +51,9 @@ def _same(a: Any, b: Any) -> bool:
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
 SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
-CALL: Final = Special("call")  # saved: a function of {output number: cotangent} that yields (node, contribution)
+CALL: Final = Special(
+    "call"
+)  # saved: a function of {output number: cotangent} that yields (node, contribution)
 UNPACK: Final = Special("unpack")  # saved: the output number
 
 
@@ -181,7 +183,9 @@ def _pull_complex_elementwise(
             deliver(entries, cotangents, parent, np.conj(push(g, *saved)))  # type: ignore[misc]
 
 
-def _pull_function(entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any) -> None:
+def _pull_function(
+    entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
+) -> None:
     y, args, kwargs = saved
     if rule.multiple:
         g = [g[k] if k in g else zeros(spec, next(iter(g.values()))) for k, spec in enumerate(y)]

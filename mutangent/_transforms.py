@@ -121,7 +121,9 @@ def value_and_grad(
     return value_and_grad_of_f
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns the gradient of `f`.
 
     Parameters
@@ -194,7 +196,11 @@ def _snapshot(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {key: _snapshot(item) for key, item in value.items()}
-    return tuple([_snapshot(item) for item in items]) if isinstance(value, tuple) else [_snapshot(i) for i in items]
+    return (
+        tuple([_snapshot(item) for item in items])
+        if isinstance(value, tuple)
+        else [_snapshot(i) for i in items]
+    )
 
 
 def _name(f: Callable[..., Any]) -> str:
@@ -205,9 +211,16 @@ def _position(f: Callable[..., Any], args: tuple[Any, ...], position: int) -> in
     """A checked argument number; raises if that argument has no gradient."""
     actual = position + len(args) if position < 0 else position
     if not 0 <= actual < len(args):
-        raise TypeError(f"{_name(f)} was called with {len(args)} positional arguments, so argnums={position} names none")
+        raise TypeError(
+            f"{_name(f)} was called with {len(args)} positional arguments, so argnums={position} names none"
+        )
     value = args[actual]
-    if type(value) is TracedArray or is_captured(value) or children(value) is not None or is_differentiable(value):
+    if (
+        type(value) is TracedArray
+        or is_captured(value)
+        or children(value) is not None
+        or is_differentiable(value)
+    ):
         return actual
     try:
         name = f" ({list(inspect.signature(f).parameters)[actual]})"

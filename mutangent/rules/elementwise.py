@@ -25,6 +25,9 @@ DEGREE = np.pi / 180
 
 def quotient(t: Any, denominator: Any) -> Any:
     """``t / denominator``, but 0 for 0/0."""
+    # Only of a plain array is it cheap to ask.
+    if type(denominator) is np.ndarray and denominator.all():
+        return t / denominator
     return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
 
 
@@ -55,8 +58,9 @@ def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
         if b == 0:
             return np.zeros_like(t)
         if 0 < b < 1:
-            return quotient(t * b, np.power(a, 1 - b))
-        return t * (b * np.power(a, b - 1))
+            return quotient(t * b, a ** (1 - b))
+        # The operator is faster, but a Python number 0.0 refuses negative powers.
+        return t * (b * (a ** (b - 1) if b > 1 else np.power(a, b - 1)))
     return t * (b * np.power(a, np.where((a == 0) & (b == 0), 1, b) - 1))
 
 
@@ -144,9 +148,25 @@ elementwise(np.sinc, sinc_push)
 # -- choices -------------------------------------------------------------------------------------------------------
 
 
+def is_long_and_finite(t: Any) -> bool:
+    """Whether a multiplication by 0 and 1 does what `numpy.where` does, and 10 times as fast if there is no pattern."""
+    return type(t) is np.ndarray and t.size > 4000 and bool(np.isfinite(t).all())
+
+
+def chosen(mask: Any, t: Any) -> Any:
+    """`t` where `mask`, 0 elsewhere."""
+    if is_long_and_finite(t) and getattr(mask, "dtype", None) == np.bool_:
+        return t * mask
+    return np.where(mask, t, 0)
+
+
 def share_of_larger(t: Any, a: Any, b: Any) -> Any:
     """`t` where a > b, half of it where they are equal, 0 where a < b."""
-    return np.where(a > b, t, np.where(a == b, 0.5 * t, 0))
+    equal = a == b
+    if is_long_and_finite(t):
+        share = t * (a > b)
+        return share + t * equal * 0.5 if np.any(equal) else share
+    return np.where(a > b, t, np.where(equal, 0.5 * t, 0))
 
 
 elementwise(
@@ -173,8 +193,8 @@ elementwise(
 elementwise(
     np.where,
     lambda t, _y, _c, _a, _b: np.zeros_like(t),
-    lambda t, _y, c, _a, _b: np.where(c, t, 0),
-    lambda t, _y, c, _a, _b: np.where(c, 0, t),
+    lambda t, _y, c, _a, _b: chosen(c, t),
+    lambda t, _y, c, _a, _b: chosen(np.logical_not(c), t),
 )
 elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), lambda t, _y, a, _b: np.where(a == 0, t, 0))
 elementwise(

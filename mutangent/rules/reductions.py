@@ -29,6 +29,9 @@ def kept(g: Any, shape: tuple[int, ...], axis: Axis, keepdims: bool) -> Any:
     """`g`, of a reduction of an array of `shape`, with the reduced axes kept as length 1."""
     if keepdims or axis is None:
         return g
+    if type(axis) is int:  # the usual case, quickly
+        axis %= len(shape)
+        return g.reshape((*shape[:axis], 1, *shape[axis + 1 :]))
     axes = axes_of(axis, len(shape))
     return g.reshape(tuple([1 if k in axes else length for k, length in enumerate(shape)]))
 

@@ -154,7 +154,8 @@ def parts(g: Any, items: Sequence[Any], axis: int, lengths: Sequence[int]) -> li
     found = []
     start = 0
     for item, length in zip(items, lengths, strict=True):
-        found.append(part(g, start, start + length, axis).reshape(item.shape))
+        piece = part(g, start, start + length, axis)
+        found.append(piece if piece.shape == item.shape else piece.reshape(item.shape))
         start += length
     return found
 

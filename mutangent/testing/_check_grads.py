@@ -76,13 +76,10 @@ def check_grads(
         raise TypeError(f"args must be a tuple of arguments, such as (x,), and it is a {type(args).__name__}")
     if order < 1:
         raise ValueError(f"order must be 1 or more, and it is {order}")
-    for mode in modes:
-        if mode == "fwd":
-            raise NotImplementedError(
-                "forward mode does not exist yet, so there is nothing to check; give modes=('rev',)"
-            )
-        if mode != "rev":
-            raise ValueError(f"unknown mode {mode!r}; modes is a tuple of 'rev' and, later, 'fwd'")
+    if "fwd" in modes:
+        raise NotImplementedError("forward mode comes later, so there is nothing to check yet; give modes=('rev',)")
+    if list(modes) != ["rev"]:
+        raise ValueError(f"modes must be ('rev',), reverse mode, and it is {modes!r}")
     trial = Trial("check_grads", f, rtol=rtol, atol=atol, seed=seed, eps=eps)
     for number in range(1, order + 1):
         trial.order = number

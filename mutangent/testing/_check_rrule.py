@@ -43,7 +43,7 @@ def check_rrule(
     Raises
     ------
     AssertionError
-        If the rule's value, or what it writes into objects, is not that of the function; if the pullback does not return
+        If the rule's value, or what it writes into objects, is not the function's; if the pullback does not return
         one tangent per argument, of the shape and dtype of that argument; if its tangents, with cotangents of the value
         and of everything written, disagree with finite differences; if it changes its arguments or its cotangent in
         place, gives something else when it is called again, or reads fields of objects only when it is called.

@@ -157,11 +157,13 @@ class Derivative:
 
     def _terms(self, change: Change, tangents: list[Any]) -> list[Any]:
         """The terms of the derivative by the pullback, one array per leaf that has a tangent."""
-        return [
-            products(tangent, change.entries[leaf.slot])
-            for leaf, tangent in zip(self.entry.leaves, tangents, strict=True)
-            if not isinstance(tangent, ZeroTangent)
-        ]
+        terms = []
+        for leaf, tangent in zip(self.entry.leaves, tangents, strict=True):
+            if not isinstance(tangent, ZeroTangent):
+                way = change.entries[leaf.slot]
+                # What does not move is not checked, also where its derivative is inf or nan.
+                terms.append(products(np.where(way == 0, 0, tangent), way))
+        return terms
 
     def _by_differences(self, change: Change, bars: list[Any]) -> float:
         return total(
@@ -181,7 +183,7 @@ class Derivative:
                 total(self._terms(change, self.tangents)), self._by_differences(change, self.bars)
             )
 
-        entry = _worst_of(coordinates_of([leaf.value for leaf in self.entry.slots]), off_by_entries)
+        entry = _worst_of(coordinates_of(direction), off_by_entries)
         change = self._change(restricted(direction, [entry]))
         length = float(np.max(np.abs(change.entries[entry[0]])))
         call = Call(self.f, self.args, self.trial)

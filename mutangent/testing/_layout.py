@@ -86,7 +86,8 @@ class Layout:
         self._slot_of: dict[int, int] = {}
         self._known: dict[int, Object | Group] = {}
         self._pending: deque[Object] = deque()
-        self.nodes = [self._visit(value, None, name) for value, name in roots]
+        self._roots = list(roots)
+        self.nodes = [self._visit(value, None, name) for value, name in self._roots]
         while self._pending:
             self._visit_fields(self._pending.popleft())
 
@@ -165,7 +166,7 @@ class Layout:
                     new = put(node.fields[name], old)
                     if new is not old:
                         field.raw_set(node.primal, new)
-        return [put(node, getattr(node, "primal", None)) for node in self.nodes]
+        return [put(node, root) for node, (root, _) in zip(self.nodes, self._roots, strict=True)]
 
     def match(self, tangents: Sequence[Any], fail: Fail) -> list[Any]:
         """The tangent of each leaf out of one tangent per root; `ZeroTangent()` where there is none.

@@ -72,12 +72,12 @@ Coordinate = tuple[
 
 
 def coordinates_of(numbers: list[Any]) -> list[Coordinate]:
-    """All real coordinates of a list of numbers and arrays; None has none."""
+    """All real coordinates of a list of numbers and arrays that are not zero; None has none."""
     return [
         (position, index, unit)
         for position, number in enumerate(numbers)
         if number is not None
-        for index in range(np.size(number))
+        for index in np.flatnonzero(number).tolist()
         for unit in ((1, 1j) if spec_of(number).dtype.kind == "c" else (1,))
     ]
 

@@ -1,0 +1,330 @@
+"""The operators, methods and protocols of a traced value. Importing this file puts them onto `TracedArray`.
+
+NumPy's functions reach a traced value by NEP 13 (`__array_ufunc__`) and NEP 18 (`__array_function__`), Python's
+operators directly. Each ends in `_apply`, or in an error that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, scatter
+from ._arrays import describe, is_array, spec_of
+from ._errors import InPlaceError, TracedValueError
+from ._rulebook import no_rule, rule
+from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
+
+_MATMUL: Final = rule(np.matmul)
+_TRANSPOSE: Final = rule(np.transpose)
+# Reductions of ufuncs that are functions of their own in the rulebook.
+_REDUCTIONS: Final[dict[Any, Any]] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+}
+
+
+class Operations:
+    """What a traced value can do. The members are put onto `TracedArray` at the end of the file."""
+
+    # -- NumPy's protocols --------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        row = rule(ufunc)
+        if not kwargs and method == "__call__":
+            if row.kind == "elementwise":
+                if len(inputs) == 1:
+                    tape = self._tape
+                    entries = tape.entries
+                    if entries is not None:
+                        a = self._value
+                        y = ufunc(a)
+                        keep_y, keep_a = row.keep[1]
+                        return append(
+                            entries,
+                            tape,
+                            row,
+                            (self._node,),
+                            (y if keep_y else None, a if keep_a else None),
+                            y,
+                        )
+                elif len(inputs) == 2:
+                    return apply_binary(ufunc, row, *inputs)
+            elif row is _MATMUL:
+                return apply_binary(_matmul, row, *inputs)
+            return apply(row, inputs, kwargs)
+        out = kwargs.get("out")
+        if out is not None:
+            _refuse_out(ufunc.__name__, out, inputs)
+        if not has_open(inputs):  # of closed recordings: constants, which `out` may take
+            return getattr(ufunc, method)(*lower(inputs, CLOSED), **kwargs)
+        kwargs.pop("out", None)
+        if method == "__call__":
+            if kwargs.pop("where", True) is not True:
+                raise no_rule(ufunc, " with where=")
+            return apply(row, inputs, kwargs)
+        if method == "reduce" and ufunc in _REDUCTIONS:
+            kwargs.setdefault("axis", 0)
+            return apply(rule(_REDUCTIONS[ufunc]), inputs, kwargs)
+        raise no_rule(ufunc, f".{method}")
+
+    def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            _refuse_out(function.__name__, kwargs["out"], args)
+        return apply(rule(function), args, kwargs)
+
+    # -- views of other shapes ----------------------------------------------------------------------------------------
+
+    @property
+    def T(self: Any) -> Any:  # noqa: N802 - NumPy's name
+        return apply(_TRANSPOSE, (self,), EMPTY)
+
+    @property
+    def mT(self: Any) -> Any:  # noqa: N802 - NumPy's name
+        return np.matrix_transpose(self)
+
+    @property
+    def real(self: Any) -> Any:
+        return np.real(self)
+
+    @property
+    def imag(self: Any) -> Any:
+        return np.imag(self)
+
+    @property
+    def flat(self: Any) -> Any:
+        return iter(np.ravel(self))
+
+    def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)  # type: ignore[call-overload]
+
+    def transpose(self: Any, *axes: Any) -> Any:
+        return np.transpose(
+            self, None if not axes or axes == (None,) else axes[0] if np.ndim(axes[0]) else axes
+        )
+
+    # -- copies and conversions ---------------------------------------------------------------------------------------
+
+    def __copy__(self: Any) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        return self.copy()
+
+    def copy(self: Any, order: str = "C") -> Any:
+        if not is_array(primal(self)):
+            return self  # Python and NumPy scalars are immutable, and stay scalars
+        return np.copy(self, order)  # type: ignore[call-overload]
+
+    def flatten(self: Any, order: str = "C") -> Any:
+        return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
+
+    def astype(self: Any, dtype: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002 - order, casting, copy
+        return apply(ASTYPE, (self, np.dtype(dtype)), EMPTY)
+
+    def item(self: Any, *index: Any) -> Any:
+        if index:
+            return self[index if len(index) > 1 else index[0]].item()
+        return apply(ITEM, (self,), EMPTY)
+
+    # -- items --------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self: Any, index: Any) -> Any:
+        return get_item(self, index)
+
+    def __setitem__(self: Any, index: Any, value: Any) -> NoReturn:
+        raise InPlaceError(
+            f"x[...] = v writes in place into a traced value, {describe(primal(self))}, which is not differentiated "
+            "yet. Build a new array: np.where(mask, v, x), np.concatenate or np.stack."
+        )
+
+    def __delitem__(self: Any, index: Any) -> NoReturn:
+        raise TypeError("cannot delete array elements")
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def __contains__(self: Any, item: Any) -> bool:
+        return bool(np.any(primal(self) == primal(item)))
+
+    def _scatter(self: Any, index: Any, spec: Any) -> Any:
+        return scatter(self, index, spec)
+
+    # -- operators; the arithmetic ones follow below -----------------------------------------------------------------
+
+    def __pos__(self: Any) -> Any:
+        return np.positive(self) if is_array(primal(self)) else self
+
+    def __floordiv__(self: Any, other: Any) -> Any:
+        return operator.floordiv(primal(self), primal(other))  # a staircase: constant
+
+    def __rfloordiv__(self: Any, other: Any) -> Any:
+        return operator.floordiv(primal(other), primal(self))
+
+    def __divmod__(self: Any, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self: Any, other: Any) -> Any:
+        return other // self, other % self
+
+
+def _refuse_out(name: str, out: Any, operands: Any) -> None:
+    outs = out if isinstance(out, tuple) else (out,)
+    if any(type(each) is TracedArray for each in outs):
+        raise InPlaceError(
+            f"{name}(..., out=x) writes in place into a traced value, which is not differentiated yet. "
+            f"Write y = {name}(...)."
+        )
+    if any(each is not None for each in outs) and has_open(operands):
+        target = next(each for each in outs if each is not None)
+        raise TracedValueError(
+            f"{name} would write a traced value into {describe(target)} that is not traced (out= or an augmented "
+            f"assignment such as `plain += x`), and its gradient would be lost. Write `y = ...` with a new name, or "
+            f"`plain = plain + x`."
+        )
+
+
+def _binary(op: Callable[[Any, Any], Any], ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator method and its reflection for a ufunc with a rule."""
+    row = rule(ufunc)
+
+    def method(self: TracedArray, other: Any) -> Any:
+        kind = type(other)
+        if kind is TracedArray or kind in PLAIN or _is_operand(other):
+            return apply_binary(op, row, self, other)
+        return NotImplemented
+
+    def reflected(self: TracedArray, other: Any) -> Any:
+        if type(other) in PLAIN or _is_operand(other):
+            return apply_binary(op, row, other, self)
+        return NotImplemented
+
+    return method, reflected
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether an operator of a traced value knows what to do with the other operand."""
+    kind = type(value)
+    return (
+        kind is TracedArray
+        or kind in PLAIN
+        or is_array(value)
+        or isinstance(value, np.generic | list | tuple)
+    ) and getattr(value, "__array_ufunc__", True) is not None
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    # For two matrices `dot` is the same product with 500 ns less of dispatch.
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.ndim == 2 and b.ndim == 2:
+        return a.dot(b)
+    return operator.matmul(a, b)
+
+
+def _unary(op: Callable[[Any], Any], ufunc: np.ufunc) -> Callable[..., Any]:
+    row = rule(ufunc)
+
+    def method(self: TracedArray) -> Any:
+        tape = self._tape
+        entries = tape.entries
+        if entries is None:
+            return op(self._value)
+        a = self._value
+        y = op(a)
+        keep_y, keep_a = row.keep[1]
+        saved: Any = (y if keep_y else None, a if keep_a else None)
+        if row.kind == "function":
+            saved = (y if keep_y else spec_of(y), (a if keep_a else spec_of(a),), EMPTY)
+        return append(entries, tape, row, (self._node,), saved, y)
+
+    return method
+
+
+def _comparison(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def method(self: TracedArray, other: Any) -> Any:
+        return op(primal(self), primal(other))
+
+    return method
+
+
+def _in_place(op: Callable[[Any, Any], Any], sign: str) -> Callable[..., Any]:
+    def method(self: TracedArray, other: Any) -> Any:
+        if is_array(primal(self)):
+            raise InPlaceError(
+                f"x {sign}= y writes in place into a traced value, {describe(primal(self))}, which is not "
+                f"differentiated yet. Write x = x {sign} y."
+            )
+        return op(self, other)  # Python and NumPy scalars are immutable: the name is rebound
+
+    return method
+
+
+def _install_operators() -> None:
+    arithmetic = [
+        ("add", "+", operator.add, np.add),
+        ("sub", "-", operator.sub, np.subtract),
+        ("mul", "*", operator.mul, np.multiply),
+        ("truediv", "/", operator.truediv, np.divide),
+        ("mod", "%", operator.mod, np.remainder),
+        ("pow", "**", operator.pow, np.power),
+    ]
+    for name, sign, op, ufunc in arithmetic:
+        method, reflected = _binary(op, ufunc)
+        setattr(TracedArray, f"__{name}__", method)
+        setattr(TracedArray, f"__r{name}__", reflected)
+        setattr(TracedArray, f"__i{name}__", _in_place(op, sign))
+    method, reflected = _binary(_matmul, np.matmul)
+    others: dict[str, Any] = {
+        "__matmul__": method,
+        "__rmatmul__": reflected,
+        "__imatmul__": _in_place(operator.matmul, "@"),
+        "__ifloordiv__": _in_place(operator.floordiv, "//"),
+        "__neg__": _unary(operator.neg, np.negative),
+        "__abs__": _unary(abs, np.absolute),
+    }
+    for name, member in others.items():
+        setattr(TracedArray, name, member)
+    for op in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+        setattr(TracedArray, f"__{op.__name__}__", _comparison(op))
+
+
+def _function_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    return method
+
+
+def _install_methods() -> None:
+    """Methods of ndarray that are NumPy functions with the array as the first argument."""
+    names = (
+        "sum prod mean std var max min ptp cumsum cumprod all any argmax argmin argsort nonzero round clip conj "
+        "conjugate dot repeat ravel squeeze swapaxes take trace diagonal searchsorted compress choose"
+    )
+    for name in names.split():
+        setattr(TracedArray, name, _function_method(getattr(np, name)))
+    for name in ("sort", "partition", "fill", "put", "resize", "itemset", "setflags"):
+        setattr(TracedArray, name, _refuse_method(name))
+
+
+def _refuse_method(name: str) -> Callable[..., Any]:
+    def method(self: TracedArray, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise InPlaceError(
+            f"x.{name}() writes in place into a traced value, {describe(primal(self))}, which is not differentiated "
+            "yet. Use the NumPy function that returns a new array."
+        )
+
+    return method
+
+
+for _name, _member in vars(Operations).items():
+    if _name not in {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__"}:
+        setattr(TracedArray, _name, _member)
+_install_operators()
+_install_methods()
