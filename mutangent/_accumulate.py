@@ -25,21 +25,27 @@ def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
     """
     lead = x.ndim - len(shape)
     if lead < 0:
-        raise ValueError(f"a contribution of shape {x.shape} cannot come from a value of shape {shape}")
-    ones = tuple(
-        lead + axis for axis, length in enumerate(shape) if length == 1 and x.shape[lead + axis] != 1
-    )
+        raise _misfit(x, shape)
+    # The ufunc's own reduction is half the price of `np.sum`, which a traced value needs.
+    total = np.add.reduce if type(x) is np.ndarray else np.sum
+    ones = tuple([lead + k for k, length in enumerate(shape) if length == 1 and x.shape[lead + k] != 1])
     if ones:
-        x = np.sum(x, axis=ones, keepdims=True)
+        x = total(x, axis=ones, keepdims=True)
     if lead:
-        x = np.sum(x, axis=tuple(range(lead)))
+        x = total(x, axis=tuple(range(lead)) if lead > 1 else 0)
     if x.shape != shape:
-        raise ValueError(f"a contribution of shape {x.shape} cannot come from a value of shape {shape}")
+        raise _misfit(x, shape)
     return x
+
+
+def _misfit(x: Array, shape: tuple[int, ...]) -> ValueError:
+    return ValueError(f"a contribution of shape {x.shape} cannot come from a value of shape {shape}")
 
 
 def is_basic_index(index: Any) -> bool:
     """Whether NumPy's basic indexing applies, which selects each element at most once."""
+    if type(index) is int or type(index) is slice:
+        return True
     parts = index if type(index) is tuple else (index,)
     return all(
         part is None
