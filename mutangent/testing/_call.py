@@ -11,7 +11,7 @@ import numpy as np
 from mutangent._capture import current
 from mutangent._transforms import vjp
 
-from ._layout import Layout, Leaf
+from ._layout import Layout, Leaf, Object
 from ._numbers import cast
 from ._trial import Trial
 
@@ -63,6 +63,9 @@ class Call:
         self._originals = layout_of(args)
         self.args = fresh(args)
         self.entry = layout_of(self.args)
+        self._on_entry = {
+            (id(leaf.owner.primal), leaf.within): leaf.number for leaf in self.entry.leaves if leaf.owner
+        }
         self.out, self._pullback = vjp(_refusing_others(f, self.entry), *self.args)
         self.left = outputs_of(self.out, self.entry)
 
@@ -70,11 +73,12 @@ class Call:
         """Whether the call made this number: a result, or what it wrote into a field."""
         if leaf.owner is None:
             return True
-        for before, original in zip(self.entry.leaves, self._originals.leaves, strict=True):
-            if before.owner and before.owner.primal is leaf.owner.primal and before.within == leaf.within:
-                # An array that was written in place is the same array with other contents.
-                return before.value is not leaf.value or not _equal(leaf.value, original.value)
-        return True
+        number = self._on_entry.get((id(leaf.owner.primal), leaf.within))
+        if number is None:
+            return True
+        before, original = self.entry.leaves[number], self._originals.leaves[number]
+        # An array that was written in place is the same array with other contents.
+        return before.value is not leaf.value or not _equal(leaf.value, original.value)
 
     def pull(self, bars: list[Any]) -> tuple[Any, ...]:
         """The tangents of the arguments, from one cotangent per leaf of `left`; None for a leaf without.
@@ -95,8 +99,24 @@ class Call:
         return tangents
 
     def overwrite_objects(self) -> None:
-        """Put nan into all fields, as a later call may put there whatever it likes."""
-        self.left.refill([cast(np.nan, leaf.value) for leaf in self.left.leaves])
+        """Put nan into all fields that can be set, as a later call may put there whatever it likes."""
+        fixed = {id(node) for node in self.left.objects if _is_frozen(node)}
+        self.left.refill(
+            [leaf.value if id(leaf.owner) in fixed else cast(np.nan, leaf.value) for leaf in self.left.leaves]
+        )
+
+
+def _is_frozen(node: Object) -> bool:
+    """Whether the fields of an object cannot be set. Deleting one tells, without running the user's hooks."""
+    for name in node.fields:
+        value = getattr(node.primal, name)
+        try:
+            delattr(node.primal, name)
+        except AttributeError:
+            return True
+        object.__setattr__(node.primal, name, value)
+        return False
+    return False
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -60,6 +60,9 @@ def check_grads(
     What the function leaves in the fields of objects is checked like its result: each gets a random cotangent.
     Objects that the function reaches in other ways than through `args` are constants here; writing to one is an error.
 
+    All numbers move at once, so a part whose derivative is a hundred thousand times smaller than the rest hides behind
+    it. Check such a part alone, by a function of its own.
+
     Examples
     --------
     >>> import mutangent as mt
@@ -77,7 +80,9 @@ def check_grads(
     if order < 1:
         raise ValueError(f"order must be 1 or more, and it is {order}")
     if "fwd" in modes:
-        raise NotImplementedError("forward mode comes later, so there is nothing to check yet; give modes=('rev',)")
+        raise NotImplementedError(
+            "forward mode comes later, so there is nothing to check yet; give modes=('rev',)"
+        )
     if list(modes) != ["rev"]:
         raise ValueError(f"modes must be ('rev',), reverse mode, and it is {modes!r}")
     trial = Trial("check_grads", f, rtol=rtol, atol=atol, seed=seed, eps=eps)
