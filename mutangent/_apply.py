@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._accumulate import Cotangents
+from ._accumulate import Cotangents, is_basic_index
 from ._arrays import COMPLEX128, FLOAT64, Spec, is_array, is_differentiable, spec_of
 from ._errors import RuleError, TracedValueError
+from ._in_place import Again, check_shadow, is_view_of, register_view
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import INDEX, SCATTER, UNPACK, Tape
 from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
@@ -81,9 +82,11 @@ def _is_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return (
         row.kind == "function"
         and not row.multiple
-        and row.refuse is None
+        and (row.refuse is None or row.refuse(*args, **kwargs) is None)
         and args[0]._tape.entries is not None
+        and row.expressions[0] is not None
         and (len(args) == 1 or _all_static(args, 1))
+        and not any(type(arg) is list or type(arg) is tuple for arg in args[1 : len(row.expressions)])
         and len(args) <= row.accepts[0]  # type: ignore[index]
         and (
             not kwargs
@@ -106,8 +109,16 @@ def _apply_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     nodes = (
         (traced._node,) if len(row.expressions) == 1 else (traced._node, *(-1,) * (len(row.expressions) - 1))
     )
-    saved = (y if keep[0] else spec_of(y), (x if keep[1] else spec_of(x), *args[1:]), kwargs)
-    return append(traced._tape.entries, traced._tape, row, nodes, saved, y)
+    saved = (y if keep[0] else spec_of(y), (_strong(x) if keep[1] else spec_of(x), *args[1:]), kwargs)
+    made = append(traced._tape.entries, traced._tape, row, nodes, saved, y)
+    if row.linear and is_view_of(y, x):
+        register_view(made, traced, Again(row.function, args[1:], kwargs))
+    return made
+
+
+def _strong(x: Any) -> Any:
+    """A traced number as pullbacks expect it, with a shape and a dtype."""
+    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
 def _is_number(row: Rule, y: Any) -> bool:
@@ -149,6 +160,10 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
     y = row.function(*values, **kwargs)
     if not row.multiple and not _is_number(row, y):
         return y
+    if tape.shadowed:
+        for value, layer in zip(values, layers, strict=True):
+            if layer is None:
+                check_shadow(tape, value)
     mask = sum((layer is not None) << k for k, layer in enumerate(layers))
     nodes = [-1 if layer is None else layer._node for layer in layers[:operands]]
     nodes += [-1] * (operands - len(nodes))
@@ -161,12 +176,24 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
     if row.kind == "elementwise":
         saved = [value if keep[k + 1] else None for k, value in enumerate(kept)]
         return append(entries, tape, row, nodes, (y if keep[0] else None, *saved), y)
+    kept = [value if layer is None else _strong(value) for value, layer in zip(kept, layers, strict=True)]
     saved = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
     if not row.multiple:
-        return append(entries, tape, row, nodes, (y if keep[0] else spec_of(y), tuple(saved), kwargs), y)
+        made = append(entries, tape, row, nodes, (y if keep[0] else spec_of(y), tuple(saved), kwargs), y)
+        if row.linear and mask == 1 and is_view_of(y, values[0]):
+            register_view(made, layers[0], Again(row.function, values[1:], kwargs))  # type: ignore[arg-type]
+        return made
     call = len(entries)
     entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(saved), kwargs), (), None))
-    outputs = [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(y)]
+    outputs = [
+        append(entries, tape, UNPACK, call, number, value) if _is_number(row, value) else value
+        for number, value in enumerate(y)
+    ]
+    if row.linear and mask == 1:
+        for number, (output, value) in enumerate(zip(outputs, y, strict=True)):
+            if type(output) is TracedArray and is_view_of(value, values[0]):
+                how = Again(row.function, values[1:], kwargs, number)
+                register_view(output, layers[0], how)  # type: ignore[arg-type]
     return type(y)._make(outputs) if hasattr(type(y), "_make") else type(y)(outputs)
 
 
@@ -293,6 +320,8 @@ def apply_binary(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> An
     y = op(x, z)
     keep_y, keep_x, keep_z = row.keep[mask]
     if mask != 3:
+        if tape.shadowed:
+            check_shadow(tape, z if mask == 1 else x)
         if mask == 1:
             if keep_z and type(z) is np.ndarray:
                 z = tape.constant(z)
@@ -302,7 +331,11 @@ def apply_binary(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> An
     if row.kind == "elementwise":
         saved = (y if keep_y else None, x if keep_x else None, z if keep_z else None)
     else:
-        saved = (y if keep_y else None, (x if keep_x else spec_of(x), z if keep_z else spec_of(z)), EMPTY)
+        kept = (
+            spec_of(x) if not keep_x else _strong(x) if mask & 1 else x,
+            spec_of(z) if not keep_z else _strong(z) if mask & 2 else z,
+        )
+        saved = (y if keep_y else spec_of(y), kept, EMPTY)
     try:
         shape, dtype = y.shape, y.dtype
     except AttributeError:
@@ -358,7 +391,12 @@ def _astype(x: Any, dtype: np.dtype[Any]) -> Any:
 
 # Methods that are no NumPy functions but have a derivative all the same.
 function(_item, lambda g, _y, _x: np.reshape(g, _x.shape), linear=True)
-function(_astype, lambda g, _y, _x, _dtype: g.astype(_x.dtype), linear=True)
+# A complex cotangent of a real operand stays complex; the sweep takes its real part.
+function(
+    _astype,
+    lambda g, _y, _x, _dtype: g.astype(_x.dtype) if g.dtype.kind == _x.dtype.kind else g,
+    linear=True,
+)
 ITEM: Final = rule(_item)
 ASTYPE: Final = rule(_astype)
 
@@ -369,11 +407,17 @@ def get_item(x: TracedArray, index: Any) -> Any:
     entries = tape.entries
     if entries is None:
         return x._value[index]
-    index = _plain_index(index)
-    value = x._value[index]
-    if type(value) is not TracedArray and not is_differentiable(value):
-        return value
-    return append(entries, tape, INDEX, x._node, index, value)
+    kept = _plain_index(index)
+    value = x._value[kept]
+    if type(value) is np.ndarray or type(value) is TracedArray:
+        is_view = is_basic_index(kept)
+        if is_view and id(x) in tape.mutable and type(value) is np.ndarray:
+            value = value.copy()  # so that the buffer stays without other references, and the next write is cheap
+        made = append(entries, tape, INDEX, x._node, kept, value)
+        if is_view:
+            register_view(made, x, index)
+        return made
+    return append(entries, tape, INDEX, x._node, kept, value) if is_differentiable(value) else value
 
 
 def scatter(x: TracedArray, index: Any, spec: Spec) -> Any:

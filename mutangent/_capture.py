@@ -183,6 +183,8 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
         setattr(cls, name, _dict_field(name) if below is None else _slot_field(name, below))
     if in_dict:
         _capture_dict_class(cls)
+    if vars(cls).get("__hash__") is not None:
+        cls.__hash__ = _hash_of_plain_values(cls.__hash__)  # type: ignore[method-assign]
     cls.__mutangent_captured__ = True  # type: ignore[attr-defined]
     return cls
 
@@ -240,6 +242,23 @@ def _adopting(init: Callable[..., None]) -> Callable[..., None]:
                 overlay.adopt(self)
 
     return __init__
+
+
+def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Let a hash of fields see plain values inside a recording; traced ones are unhashable."""
+
+    @functools.wraps(original)
+    def hash_of_plain_values(self: Any) -> int:
+        overlay = current()
+        if overlay is None:
+            return original(self)
+        token = _overlay.set(PlainView(overlay))
+        try:
+            return original(self)
+        finally:
+            _overlay.reset(token)
+
+    return hash_of_plain_values
 
 
 def _getstate(self: Any) -> dict[str, Any]:
@@ -569,7 +588,7 @@ class Overlay:
 
         Everything that can fail comes first: if this raises, nothing was changed.
         """
-        lowerer = Lowerer(self.containers)
+        lowerer = self._lowerer()
         copies = list(self.containers.by_original.values())
         lowerer.check(copies)
         for record in self.log.values():
@@ -586,7 +605,10 @@ class Overlay:
 
     def rollback(self) -> None:
         """Leave the objects as they were. Objects made inside have no before: they get their values."""
-        self._store([record for record in self.log.values() if record.born], Lowerer(self.containers))
+        self._store([record for record in self.log.values() if record.born], self._lowerer())
+
+    def _lowerer(self) -> Lowerer:
+        return Lowerer(self.containers)
 
     def _store(self, records: list[Record], lowerer: Lowerer) -> None:
         outer = self.outer
@@ -617,6 +639,14 @@ class Overlay:
             for name in record.written:
                 if name in record.values:
                     yield record, name
+
+
+class PlainView(Overlay):
+    """What a recording sees, without its tracing. For looking only: nothing is committed."""
+
+    def __init__(self, outer: Overlay) -> None:
+        super().__init__(outer)
+        self.lifter = Lifter(lambda value: (primal(value), None), is_captured, self.containers)
 
 
 def _refuse_strays(record: Record) -> None:

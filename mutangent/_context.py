@@ -53,7 +53,7 @@ class Context:
                 "this context was entered before, and a context records one block. Make a new mutangent.Context() for "
                 "each block."
             )
-        self._recording = Recording()
+        self._recording = Recording(swept_later=True)
         self._recording.__enter__()
         return self
 
@@ -62,6 +62,7 @@ class Context:
         self._failed = True
         self._recording.__exit__(kind, error, trace)
         self._failed = kind is not None
+        self._recording.tape.release()
 
     def _require(self) -> Recording:
         if self._recording is None:

@@ -59,6 +59,10 @@ class IdentityMap(MutableMapping[Any, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has other objects as keys, with other ids.
+        return IdentityMap, (list(self.items()),)
+
     def __repr__(self) -> str:
         rows = ", ".join(
             f"<{type(key).__name__} at {id(key):#x}>: {value!r}" for key, value in self._entries.values()

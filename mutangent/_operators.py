@@ -13,8 +13,9 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, scatter
-from ._arrays import describe, is_array, spec_of
+from ._arrays import Spec, describe, is_array, spec_of
 from ._errors import InPlaceError, TracedValueError
+from ._in_place import assign, replace
 from ._rulebook import no_rule, rule
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
 
@@ -58,15 +59,25 @@ class Operations:
             elif row is _MATMUL:
                 return apply_binary(_matmul, row, *inputs)
             return apply(row, inputs, kwargs)
-        out = kwargs.get("out")
-        if out is not None:
-            _refuse_out(ufunc.__name__, out, inputs)
-        if not has_open(inputs):  # of closed recordings: constants, which `out` may take
-            return getattr(ufunc, method)(*lower(inputs, CLOSED), **kwargs)
-        kwargs.pop("out", None)
+        if method == "at":
+            return _ufunc_at(ufunc, *inputs)
+        out = kwargs.pop("out", None)
+        target = _target(ufunc.__name__, out, inputs)
+        if target is None and not has_open(inputs):  # of closed recordings: constants, which `out` may take
+            return getattr(ufunc, method)(*lower(inputs, CLOSED), **({"out": out} if out else {}), **kwargs)
+        where = kwargs.pop("where", True)
+        made = self._ufunc(ufunc, method, inputs, kwargs)
+        if target is None:
+            if where is not True:
+                raise no_rule(ufunc, " with where= and no out=")
+            return made
+        return replace(target, made if where is True else np.where(where, made, target))
+
+    def _ufunc(self: Any, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        row = rule(ufunc)
         if method == "__call__":
-            if kwargs.pop("where", True) is not True:
-                raise no_rule(ufunc, " with where=")
+            if not has_open(inputs):
+                return ufunc(*lower(inputs, CLOSED), **kwargs)
             return apply(row, inputs, kwargs)
         if method == "reduce" and ufunc in _REDUCTIONS:
             kwargs.setdefault("axis", 0)
@@ -74,9 +85,11 @@ class Operations:
         raise no_rule(ufunc, f".{method}")
 
     def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if kwargs.get("out") is not None:
-            _refuse_out(function.__name__, kwargs["out"], args)
-        return apply(rule(function), args, kwargs)
+        target = _target(function.__name__, kwargs.get("out"), args)
+        if target is None:
+            return apply(rule(function), args, kwargs)
+        rest = {name: value for name, value in kwargs.items() if name != "out"}
+        return replace(target, function(*args, **rest))
 
     # -- views of other shapes ----------------------------------------------------------------------------------------
 
@@ -127,6 +140,9 @@ class Operations:
     def astype(self: Any, dtype: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002 - order, casting, copy
         return apply(ASTYPE, (self, np.dtype(dtype)), EMPTY)
 
+    def compress(self: Any, condition: Any, axis: Any = None) -> Any:
+        return np.compress(condition, self, axis)
+
     def item(self: Any, *index: Any) -> Any:
         if index:
             return self[index if len(index) > 1 else index[0]].item()
@@ -137,11 +153,17 @@ class Operations:
     def __getitem__(self: Any, index: Any) -> Any:
         return get_item(self, index)
 
-    def __setitem__(self: Any, index: Any, value: Any) -> NoReturn:
-        raise InPlaceError(
-            f"x[...] = v writes in place into a traced value, {describe(primal(self))}, which is not differentiated "
-            "yet. Build a new array: np.where(mask, v, x), np.concatenate or np.stack."
-        )
+    def __setitem__(self: Any, index: Any, value: Any) -> None:
+        assign(self, index, value)
+
+    def fill(self: Any, value: Any) -> None:
+        assign(self, Ellipsis, value)
+
+    def sort(self: Any, axis: int = -1, **kwargs: Any) -> None:
+        replace(self, np.sort(self, axis, **kwargs))
+
+    def put(self: Any, indices: Any, values: Any, mode: Any = "raise") -> None:
+        np.put(self, indices, values, mode)
 
     def __delitem__(self: Any, index: Any) -> NoReturn:
         raise TypeError("cannot delete array elements")
@@ -175,20 +197,40 @@ class Operations:
         return other // self, other % self
 
 
-def _refuse_out(name: str, out: Any, operands: Any) -> None:
+def _target(name: str, out: Any, operands: Any) -> TracedArray | None:
+    """The traced array that `out=` names, or None; a plain one cannot take traced values."""
     outs = out if isinstance(out, tuple) else (out,)
+    if len(outs) == 1 and type(outs[0]) is TracedArray:
+        return outs[0]
     if any(type(each) is TracedArray for each in outs):
-        raise InPlaceError(
-            f"{name}(..., out=x) writes in place into a traced value, which is not differentiated yet. "
-            f"Write y = {name}(...)."
-        )
+        raise InPlaceError(f"{name} with several out= arrays is not supported on traced values. Write y, z = {name}(...).")
     if any(each is not None for each in outs) and has_open(operands):
         target = next(each for each in outs if each is not None)
         raise TracedValueError(
             f"{name} would write a traced value into {describe(target)} that is not traced (out= or an augmented "
             f"assignment such as `plain += x`), and its gradient would be lost. Write `y = ...` with a new name, or "
-            f"`plain = plain + x`."
+            f"`plain = plain + x`; or hold the array in a field, or make it with np.zeros_like(x)."
         )
+    return None
+
+
+def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
+    """`ufunc.at(target, index, value)`: repeated indices add up."""
+    if type(target) is not TracedArray:
+        raise TracedValueError(
+            f"{ufunc.__name__}.at would write a traced value into {describe(target)} that is not traced. Hold the array in "
+            "a field, or make it with np.zeros_like(x)."
+        )
+    if ufunc not in (np.add, np.subtract):
+        raise no_rule(ufunc, ".at")
+    shape = np.shape(primal(target)[primal(index)])
+    spread_out = np.broadcast_to(values[0], shape) if np.shape(primal(values[0])) != shape else values[0]
+    if type(spread_out) is TracedArray:
+        added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
+    else:
+        added = np.zeros(target.shape, target.dtype)
+        np.add.at(added, primal(index), spread_out)
+    replace(target, target + added if ufunc is np.add else target - added)
 
 
 def _binary(op: Callable[[Any, Any], Any], ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -253,38 +295,35 @@ def _comparison(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return method
 
 
-def _in_place(op: Callable[[Any, Any], Any], sign: str) -> Callable[..., Any]:
+def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def method(self: TracedArray, other: Any) -> Any:
-        if is_array(primal(self)):
-            raise InPlaceError(
-                f"x {sign}= y writes in place into a traced value, {describe(primal(self))}, which is not "
-                f"differentiated yet. Write x = x {sign} y."
-            )
-        return op(self, other)  # Python and NumPy scalars are immutable: the name is rebound
+        made = op(self, other)
+        # Python and NumPy scalars are immutable: the name is rebound.
+        return replace(self, made) if is_array(primal(self)) else made
 
     return method
 
 
 def _install_operators() -> None:
     arithmetic = [
-        ("add", "+", operator.add, np.add),
-        ("sub", "-", operator.sub, np.subtract),
-        ("mul", "*", operator.mul, np.multiply),
-        ("truediv", "/", operator.truediv, np.divide),
-        ("mod", "%", operator.mod, np.remainder),
-        ("pow", "**", operator.pow, np.power),
+        ("add", operator.add, np.add),
+        ("sub", operator.sub, np.subtract),
+        ("mul", operator.mul, np.multiply),
+        ("truediv", operator.truediv, np.divide),
+        ("mod", operator.mod, np.remainder),
+        ("pow", operator.pow, np.power),
     ]
-    for name, sign, op, ufunc in arithmetic:
+    for name, op, ufunc in arithmetic:
         method, reflected = _binary(op, ufunc)
         setattr(TracedArray, f"__{name}__", method)
         setattr(TracedArray, f"__r{name}__", reflected)
-        setattr(TracedArray, f"__i{name}__", _in_place(op, sign))
+        setattr(TracedArray, f"__i{name}__", _augmented(op))
     method, reflected = _binary(_matmul, np.matmul)
     others: dict[str, Any] = {
         "__matmul__": method,
         "__rmatmul__": reflected,
-        "__imatmul__": _in_place(operator.matmul, "@"),
-        "__ifloordiv__": _in_place(operator.floordiv, "//"),
+        "__imatmul__": _augmented(operator.matmul),
+        "__ifloordiv__": _augmented(operator.floordiv),
         "__neg__": _unary(operator.neg, np.negative),
         "__abs__": _unary(abs, np.absolute),
     }
@@ -305,19 +344,19 @@ def _install_methods() -> None:
     """Methods of ndarray that are NumPy functions with the array as the first argument."""
     names = (
         "sum prod mean std var max min ptp cumsum cumprod all any argmax argmin argsort nonzero round clip conj "
-        "conjugate dot repeat ravel squeeze swapaxes take trace diagonal searchsorted compress choose"
+        "conjugate dot repeat ravel squeeze swapaxes take trace diagonal searchsorted"
     )
     for name in names.split():
         setattr(TracedArray, name, _function_method(getattr(np, name)))
-    for name in ("sort", "partition", "fill", "put", "resize", "itemset", "setflags"):
+    for name in ("partition", "resize", "setflags"):
         setattr(TracedArray, name, _refuse_method(name))
 
 
 def _refuse_method(name: str) -> Callable[..., Any]:
     def method(self: TracedArray, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise InPlaceError(
-            f"x.{name}() writes in place into a traced value, {describe(primal(self))}, which is not differentiated "
-            "yet. Use the NumPy function that returns a new array."
+            f"x.{name}() changes a traced value, {describe(primal(self))}, in place, which is not differentiated "
+            "by this method. Use the NumPy function that returns a new array."
         )
 
     return method

@@ -60,6 +60,12 @@ class Primitive:
         return self if obj is None else functools.partial(self, obj)
 
     @property
+    def __closure__(self) -> tuple[Any, ...]:
+        # Where attrs looks for the cells of `super()` when it makes the slotted copy of a class.
+        functions = (self._function, self._rule)
+        return tuple(cell for each in functions for cell in getattr(each, "__closure__", None) or ())
+
+    @property
     def _name(self) -> str:
         return getattr(self._function, "__qualname__", repr(self._function))
 
@@ -175,7 +181,7 @@ class _Call:
                         f"`written[obj].{name}`, the cotangent of the value that the call left in {cls}.{name}."
                     )
         for made in self.frame.containers.by_original.values():
-            if not same_parts(contents(made.working), made.lifted_before):
+            if not same_parts(contents(made.working), made.lifted_before or []):
                 raise RuleError(
                     f"the rule of {self.name} changed a {type(made.original).__name__} in place. Assign a new one to "
                     "the field."
@@ -237,7 +243,7 @@ class _Call:
             entry = UNSET if record is None else record.entries.get(name, UNSET)
             where = f"{type(obj).__name__}.{name}"
             if entry is UNSET or type(entry) is Unread:
-                if not isinstance(tangent[name], ZeroTangent | NoTangent):
+                if not _is_nothing(tangent[name]):
                     raise RuleError(
                         f"the pullback of {self.name} returned a tangent for {where}, which the rule did not read before "
                         "it returned. Read the field in the rule, so that the tangent belongs to the value it had there."
@@ -289,6 +295,14 @@ class _Call:
                 description.model, [self._cotangent(item, cotangents, written) for item in description.items]
             )
         return NONE
+
+
+def _is_nothing(tangent: Any) -> bool:
+    """Whether a tangent carries no number: zero, none, a container or an object of such."""
+    if isinstance(tangent, Tangent):
+        return all(_is_nothing(tangent[name]) for name in tangent)
+    items = children(tangent)
+    return isinstance(tangent, ZeroTangent | NoTangent) if items is None else all(map(_is_nothing, items))
 
 
 def _has_numbers(value: Any) -> bool:

@@ -21,6 +21,7 @@ from ._capture import (
     schema_of,
 )
 from ._errors import ContextError, CotangentError
+from ._in_place import commit_contents, detached
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import Entry, Tape, sweep
@@ -33,8 +34,10 @@ class Recording(Overlay):
     Use it as a context manager: a body that returns commits, a body that raises rolls back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, swept_later: bool = False) -> None:
         super().__init__(current())
+        # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
+        self.swept_later = swept_later
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
         self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
@@ -49,7 +52,7 @@ class Recording(Overlay):
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if current() is not self:
-            self.tape.entries = None
+            self.tape.close()
             self.close()
             raise ContextError(
                 "a recording was left while another one, opened inside it, is still open. Leave the inner one first; "
@@ -58,7 +61,7 @@ class Recording(Overlay):
         assert self._token is not None
         _overlay.reset(self._token)
         self._token = None
-        self.tape.entries = None
+        self.tape.close()
         self.close()
         if kind is not None:
             self.rollback()
@@ -68,6 +71,16 @@ class Recording(Overlay):
         except BaseException:
             self.rollback()
             raise
+
+    def commit(self) -> None:
+        """Commit fields, containers, and the contents of arrays that were written in place."""
+        super().commit()
+        commit_contents(self.tape)
+        if self.swept_later:
+            self.tape.guard()
+
+    def _lowerer(self) -> Lowerer:
+        return Lowerer(self.containers, self.entries if self.swept_later else None)
 
     # -- what the function was given and what it returned ------------------------------------------------------------
 
@@ -83,7 +96,9 @@ class Recording(Overlay):
 
     def lower(self, value: Any) -> Any:
         """A result without this recording's tracing. Call after the recording was left."""
-        return Lowerer(self.containers).lower(value)
+        lowered = self._lowerer().lower(value)
+        self.tape.release()
+        return lowered
 
     # -- sweeps --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +161,12 @@ def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[Trace
         if type(value) is TracedArray and not _is_open(value):
             value = primal(value)
         described = Leaf(len(entries), value)
-        return new_leaf(entries, tape, value), described
+        if type(value) is not TracedArray or not is_array(value):
+            return new_leaf(entries, tape, value), described
+        # The outer handle may be written later; the entries of this tape must go on reading what it is now.
+        made = new_leaf(entries, tape, detached(value))
+        tape.origins[id(made)] = (made, value)
+        return made, described
 
     return leaf
 

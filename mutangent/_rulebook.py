@@ -132,11 +132,7 @@ def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:
     """Whether an expression reads the result and each operand, told by the names of its parameters."""
     if expression is None:
         return (False,) * (operands + 1)
-    names = [
-        parameter.name
-        for parameter in inspect.signature(expression).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    names = _parameters(expression)[0]
     if len(names) < operands + 2:
         raise ValueError(
             f"an expression for {operands} operands takes (tangent, result, operands...), not {names}"
@@ -165,20 +161,22 @@ def function(
     """
     row = _fill(function, "function", pullbacks)
     row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
-    first = next(each for each in pullbacks if each is not None)
-    names = list(inspect.signature(first).parameters)[2 : len(pullbacks) + 2]
+    signatures = [_parameters(each) for each in pullbacks if each is not None]
+    names = signatures[0][0][2 : len(pullbacks) + 2]
     row.keywords = {**{name.lstrip("_"): k for k, name in enumerate(names)}, **(keywords or {})}
-    parameters = [
-        list(inspect.signature(each).parameters.values())[2:] for each in pullbacks if each is not None
-    ]
     row.accepts = (
-        min(
-            sum(p.kind is not p.KEYWORD_ONLY for p in each)
-            + 100 * any(p.kind is p.VAR_POSITIONAL for p in each)
-            for each in parameters
-        ),
-        frozenset.intersection(*(frozenset(p.name for p in each) for each in parameters)),
+        min(len(positional) - 2 for positional, _ in signatures),
+        frozenset.intersection(*(frozenset(positional[2:] + named) for positional, named in signatures)),
     )
+
+
+def _parameters(expression: Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a plain function's positional and keyword-only parameters, at a hundredth of inspect's cost."""
+    code = expression.__code__
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise TypeError(f"{expression.__name__} must name its parameters: a call with others has no rule")
+    positional = code.co_argcount
+    return code.co_varnames[:positional], code.co_varnames[positional : positional + code.co_kwonlyargcount]
 
 
 def composed(function: Callable[..., Any], implementation: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
+from ._in_place import base_of, derive, detached, is_entry, root_of, settle
 from ._tangent import children, rebuild
 from ._traced import TracedArray, primal
 
@@ -67,7 +68,7 @@ class WorkingCopy:
         self.working = working
         self.before = contents(original)
         self.description = Group(None, [])
-        self.lifted_before: list[Any] = []
+        self.lifted_before: list[Any] | None = None  # until all items are lifted
 
 
 def contents(container: Any) -> list[Any]:
@@ -164,6 +165,11 @@ class Lifter:
     def _lift_mutable(self, value: Any, where: str) -> tuple[Any, Description]:
         known = self.containers.by_original.get(id(value)) or self.containers.by_working.get(id(value))
         if known is not None:
+            if known.lifted_before is None:
+                raise NotCapturedError(
+                    f"{where} is a {type(value).__name__} that contains itself, which has no tangent of finite size. Put "
+                    "an object between: a field may refer to the list it is in."
+                )
             return known.working, known.description
         made = self.containers.open(value)
         group = made.description
@@ -227,10 +233,13 @@ def refuse_uncaptured(
 class Lowerer:
     """Takes the traced values of a closed recording out of what the function left behind."""
 
-    __slots__ = ("containers", "seen")
+    __slots__ = ("containers", "copies", "entries", "seen")
 
-    def __init__(self, containers: Containers) -> None:
+    def __init__(self, containers: Containers, entries: list[Any] | None = None) -> None:
         self.containers = containers
+        # Given for sweeps that come later: a result that the caller may overwrite must not be an array of the tape.
+        self.entries = entries
+        self.copies: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, Any] = {}  # holds what it has walked, so that ids stay valid
 
     def lower(self, value: Any) -> Any:
@@ -238,7 +247,7 @@ class Lowerer:
         kind = type(value)
         if kind is TracedArray:
             while type(value) is TracedArray and value._tape.entries is None:
-                value = value._value
+                value = settle(value) if self.entries is None else self._settle(value, self.entries)
             return value
         if kind in _IMMUTABLE:
             return value
@@ -253,6 +262,17 @@ class Lowerer:
                 self.seen[id(value)] = value
                 self.lower_items(value)
         return value
+
+    def _settle(self, traced: TracedArray, entries: list[Any]) -> Any:
+        """`settle`, with a copy of what was computed inside. Copies of one traced value are one array."""
+        root = root_of(traced)
+        if not is_array(primal(traced)) or is_entry(root, entries):
+            return settle(traced)
+        known = self.copies.get(id(traced))
+        if known is None:
+            value = detached(settle(traced)) if root is traced else derive(self._settle(base_of(traced), entries), traced._how)
+            known = self.copies[id(traced)] = (traced, value)
+        return known[1]
 
     def lower_items(self, container: Any) -> None:
         """Lower the items of a list, deque or dict in place."""
@@ -282,7 +302,7 @@ class Lowerer:
     def commit(self, copies: list[WorkingCopy]) -> None:
         """Give the originals what the function left in the working copies."""
         for made in copies:
-            if same_parts(contents(made.working), made.lifted_before):
+            if same_parts(contents(made.working), made.lifted_before or []):
                 continue
             fresh = copy.copy(made.working)
             self.lower_items(fresh)

@@ -12,13 +12,14 @@ entry whose cotangent is a dict, followed by one `UNPACK` entry per result.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
 
-from ._accumulate import Cotangents, to_real, unbroadcast
+from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
 from ._arrays import Spec, describe, is_plain_array, zeros
 from ._errors import InPlaceError
 from ._rulebook import Rule
@@ -40,6 +41,11 @@ class Special:
         return self.name
 
 
+def _checksum(value: Any) -> int:
+    data = value if value.flags.c_contiguous else value.copy()
+    return zlib.crc32(data.reshape(-1).view(np.uint8)) if isinstance(data, np.ndarray) and data.size else 0
+
+
 COPIED_BYTES: Final = 1 << 16
 
 
@@ -50,6 +56,7 @@ def _same(a: Any, b: Any) -> bool:
 
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
+SET_ITEM: Final = Special("set item")  # saved: the index, and the shape of what was written if that was traced
 SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
 CALL: Final = Special(
     "call"
@@ -65,12 +72,43 @@ class Tape:
     value. Serial numbers are never reused; among several open tapes the innermost has the highest.
     """
 
-    __slots__ = ("_constants", "entries", "serial")
+    __slots__ = (
+        "_constants",
+        "_sums",
+        "all",
+        "entries",
+        "leaves",
+        "mutable",
+        "origins",
+        "serial",
+        "shadowed",
+        "views",
+    )
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries: list[Entry] | None = entries
+        self.all: list[Entry] | None = entries  # the same list until the recording is closed, also in `pause()`
         self.serial = next(_serials)
         self._constants: dict[int, tuple[Any, Any]] = {}
+        self._sums: list[tuple[Any, int]] = []
+        # For arrays written in place, by the identity of a traced value; see `_in_place`.
+        self.leaves: list[Any] = []
+        self.origins: dict[int, tuple[Any, Any]] = {}
+        self.mutable: dict[int, Any] = {}
+        self.shadowed: dict[int, tuple[Any, Any]] = {}
+        self.views: dict[int, list[Any]] = {}
+
+    def close(self) -> None:
+        """Record nothing any more."""
+        self.entries = self.all = None
+
+    def release(self) -> None:
+        """Forget the traced values, once everything they left behind has its plain value."""
+        self.leaves = []
+        self.mutable = {}
+        self.origins = {}
+        self.shadowed = {}
+        self.views = {}
 
     def constant(self, value: Any) -> Any:
         """A constant operand to be saved on this tape, safe from later changes of the caller's array.
@@ -86,8 +124,21 @@ class Tape:
             self._constants[id(value)] = (value, value.copy())
         return value
 
+    def guard(self) -> None:
+        """Remember the contents of the leaves' arrays, for sweeps that come later than the recording."""
+        for leaf in self.leaves:
+            if is_plain_array(leaf._value) and id(leaf) not in self.shadowed:
+                self._sums.append((leaf._value, _checksum(leaf._value)))
+
     def check_constants(self) -> None:
-        """Raise if a large constant array was changed since the recording used it."""
+        """Raise if an array that the entries read was changed since the recording used it."""
+        for value, checksum in self._sums:
+            if _checksum(value) != checksum:
+                raise InPlaceError(
+                    f"{describe(value)}, which the recording had read from a field or an argument, was overwritten in "
+                    "place before its pullback ran, so the gradient would be computed from the wrong numbers. Call the "
+                    "pullback first, or assign a new array: `m.w = m.w - step`, not `m.w -= step`."
+                )
         for value, snapshot in self._constants.values():
             if not _same(value, snapshot):
                 raise InPlaceError(
@@ -148,6 +199,8 @@ def sweep(
                 _pull_function(entries, cotangents, rule, parents, saved, g)
         elif rule is INDEX:
             _pull_index(entries, cotangents, parents, saved, g)
+        elif rule is SET_ITEM:
+            _pull_set_item(entries, cotangents, number, parents, saved, g)
         elif rule is SCATTER:
             deliver(entries, cotangents, parents, g[saved])
         elif rule is UNPACK:
@@ -212,3 +265,46 @@ def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index
         cotangents.add(parent, buffer.slots[0])
     else:
         cotangents.scatter(parent, index, g, Spec(shape, dtype))
+
+
+def _pull_set_item(
+    entries: list[Entry], cotangents: Cotangents, number: int, parents: Any, saved: Any, g: Any
+) -> None:
+    """What was overwritten gets nothing, what was written gets the cotangent at the index.
+
+    A buffer that this node owns is passed on to the array it was before, so T writes of one row each cost O(T).
+    """
+    index, written_shape = saved
+    base, value = parents
+    if is_plain_array(g):
+        buffer = g if cotangents.owned[number] and cotangents.slots[number] is not g else g.copy()
+        if written_shape is not None:
+            part = np.array(buffer[index])
+            won = winners(index, buffer.shape)
+            deliver(entries, cotangents, value, part if won is None else part * won)
+        buffer[index] = 0
+        if cotangents.slots[base] is None:
+            cotangents.slots[base] = buffer
+            cotangents.owned[base] = True
+        else:
+            cotangents.add(base, buffer)
+        return
+    # Traced by an outer recording: the same, written so that it is followed.
+    if written_shape is not None:
+        won = winners(index, g.shape)
+        deliver(entries, cotangents, value, g[index] if won is None else g[index] * won)
+    rest = g.copy()
+    rest[index] = 0.0
+    cotangents.add(base, rest)
+
+
+def winners(index: Any, shape: tuple[int, ...]) -> Any:
+    """Where an assignment with repeated indices took effect: NumPy lets the last write win. None if all did."""
+    if is_basic_index(index) or is_mask(index):
+        return None
+    places = np.full(shape, -1)
+    selected = places[index]
+    count = np.arange(selected.size).reshape(selected.shape)
+    places[index] = count
+    won = places[index] == count
+    return None if won.all() else won

@@ -31,12 +31,17 @@ class TracedArray:
     It behaves as the array (or number) it stands for, also to `isinstance`; `mutangent.primal(t)` gives the plain value.
     """
 
-    __slots__ = ("__weakref__", "_node", "_tape", "_value")
+    __slots__ = ("__weakref__", "_base", "_how", "_node", "_tape", "_value")
+    # A cache keyed by a traced value would give it to the next recording as a constant.
+    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
     _value: Any
     _tape: Tape
     _node: int
+    # Set on views only; see `_in_place`.
+    _base: TracedArray
+    _how: Any
 
     def __init__(self) -> None:
         raise TypeError("traced values are made by a recording; use mutangent.Context or mutangent.grad")
@@ -83,9 +88,6 @@ class TracedArray:
 
     def __format__(self, spec: str) -> str:
         return format(primal(self), spec)
-
-    def __hash__(self) -> int:
-        return hash(primal(self))
 
     def __bool__(self) -> bool:
         return bool(primal(self))
@@ -244,7 +246,10 @@ def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:
     """A traced value with nothing behind it: the value that a field or an argument held on entry."""
     spec = spec_of(value)
     entries.append((LEAF, -1, None, spec.shape, spec.dtype))
-    return new_traced(tape, len(entries) - 1, value)
+    leaf = new_traced(tape, len(entries) - 1, value)
+    if spec.shape:
+        tape.leaves.append(leaf)
+    return leaf
 
 
 def append(entries: list[Any], tape: Tape, rule: Any, parents: Any, saved: Any, value: Any) -> TracedArray:

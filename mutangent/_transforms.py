@@ -48,7 +48,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 3., 40.]), array([ 1., 20.]))
     """
-    recording, descriptions, traced_out, out = _record(f, args, range(len(args)), _snapshot)
+    recording, descriptions, traced_out, out = _record(f, args, range(len(args)), _snapshot, swept_later=True)
 
     def pullback(out_bar: Any, objects: IdentityMap[Tangent] | None = None) -> tuple[Any, ...]:
         seeds = match(recording, traced_out, out_bar, "the result")
@@ -167,14 +167,18 @@ def grad(
 
 
 def _record(
-    f: Callable[..., Any], args: tuple[Any, ...], chosen: Sequence[int], target: Callable[[Any], Any]
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    chosen: Sequence[int],
+    target: Callable[[Any], Any],
+    swept_later: bool = False,
 ) -> tuple[Recording, list[Description], Any, Any]:
     """Call `f` in a recording of its own.
 
     Returns the recording, the descriptions of the chosen arguments, `target` of the result with its tracing, and the
     result without. If `target` raises, the call is undone.
     """
-    recording = Recording()
+    recording = Recording(swept_later)
     lifted = list(args)
     with recording:
         descriptions = []

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._accumulate import broadcast
+from .._accumulate import broadcast, unbroadcast
 from .._rulebook import function
 from .indexing import added_at, numbers, size_of
 
@@ -269,6 +269,7 @@ def einsum_pullback(g: Any, position: int, subscripts: str, operands: Sequence[A
     if letters == terms[position]:
         return found
     # A repeated letter took a diagonal.
+    found = unbroadcast(found, tuple([own_lengths[x] for x in letters]))
     return added_at(np.einsum(f"{terms[position]}->{letters}", numbers(own.shape, g)), found, own.shape)
 
 

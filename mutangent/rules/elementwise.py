@@ -25,8 +25,8 @@ DEGREE = np.pi / 180
 
 def quotient(t: Any, denominator: Any) -> Any:
     """``t / denominator``, but 0 for 0/0."""
-    # Only of a plain array is it cheap to ask.
-    if type(denominator) is np.ndarray and denominator.all():
+    # Only a plain value is cheap to ask.
+    if type(denominator) in (np.ndarray, np.float64, np.float32) and denominator.all():
         return t / denominator
     return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
 
@@ -120,10 +120,18 @@ elementwise(np.tanh, lambda t, y, _a: t * (1 - y * y))
 elementwise(np.arcsinh, lambda t, y, _a: t / np.cosh(y))
 elementwise(np.arccosh, lambda t, y, _a: quotient(t, np.sinh(y)))
 elementwise(np.arctanh, lambda t, _y, a: t / ((1 - a) * (1 + a)))
+
+
+def over_squared_radius(t: Any, a: Any, b: Any) -> Any:
+    """``t / (a² + b²)``, where the squares may overflow."""
+    radius = np.hypot(a, b)
+    return quotient(quotient(t, radius), radius)
+
+
 elementwise(
     np.arctan2,
-    lambda t, _y, a, b: quotient(t * b, a * a + b * b),
-    lambda t, _y, a, b: -quotient(t * a, a * a + b * b),
+    lambda t, _y, a, b: over_squared_radius(t * b, a, b),
+    lambda t, _y, a, b: over_squared_radius(-t * a, a, b),
 )
 elementwise(np.hypot, lambda t, y, a, _b: quotient(t * a, y), lambda t, y, _a, b: quotient(t * b, y))
 elementwise(np.degrees, lambda t, _y, _a: t / DEGREE)
@@ -230,8 +238,9 @@ def sign_pullback(g: Any, _y: Any, x: Any) -> Any:
     """Only complex signs x/|x| vary: the part of `g` across the direction turns it."""
     if not np.iscomplexobj(x):
         return np.zeros_like(g)
+    size = np.absolute(x)
     u = direction(x)
-    return quotient(g - u * np.real(np.conj(u) * g), np.absolute(x))
+    return (g - u * np.real(np.conj(u) * g)) / np.where(size == 0, np.inf, size)
 
 
 def angle_pullback(g: Any, _y: Any, z: Any, deg: bool = False) -> Any:
@@ -268,5 +277,4 @@ function(
 )
 function(np.angle, angle_pullback)
 function(np.nan_to_num, nan_to_num_pullback)
-if hasattr(np, "astype"):  # NumPy 2.1
-    function(np.astype, astype_pullback, linear=True)
+function(np.astype, astype_pullback, linear=True)

@@ -43,10 +43,10 @@ def matrix_norm_pullback(g: Any, y: Any, x: Any, axes: tuple[int, int], order: A
     if order not in (2, -2, "nuc"):
         raise no_rule(np.linalg.norm, f" with ord={order!r}")
     u, s, vh = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
+    # At a singular value 0 the subgradient of least norm has no part.
+    u = u * (s > s[..., :1] * (np.finfo(s.dtype).eps * max(x.shape[row], x.shape[column])))[..., None, :]
     if order == "nuc":
-        # At a singular value 0 the subgradient of least norm has no part.
-        positive = s > s[..., :1] * (np.finfo(s.dtype).eps * max(x.shape[row], x.shape[column]))
-        gradient = np.matmul(u * positive[..., None, :], vh)
+        gradient = np.matmul(u, vh)
     else:
         at = slice(0, 1) if order == 2 else slice(s.shape[-1] - 1, s.shape[-1])
         gradient = u[..., :, at] * vh[..., at, :]

@@ -232,6 +232,23 @@ def cumprod_pullback(
 
 function(np.cumsum, cumsum_pullback, linear=True)
 function(np.cumprod, cumprod_pullback)
+
+
+def cumulative(accumulate: Any, first: Any) -> Any:
+    """The array API's name for `cumsum` or `cumprod`, `accumulate`, which can put a `first` element in front."""
+
+    def implementation(
+        x: Any, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
+    ) -> Any:
+        y = accumulate(x, axis, dtype)
+        if not include_initial:
+            return y
+        at = 0 if axis is None else axis
+        return np.concatenate([first(np.take(y, [0], axis=at)), y], axis=at)
+
+    return implementation
+
+
 if hasattr(np, "cumulative_sum"):  # NumPy 2.1
-    composed(np.cumulative_sum, lambda x, axis=None, dtype=None, out=None: np.cumsum(x, axis, dtype))
-    composed(np.cumulative_prod, lambda x, axis=None, dtype=None, out=None: np.cumprod(x, axis, dtype))
+    composed(np.cumulative_sum, cumulative(np.cumsum, np.zeros_like))
+    composed(np.cumulative_prod, cumulative(np.cumprod, np.ones_like))

@@ -28,7 +28,6 @@ def reshape_pullback(
     shape: Any = None,
     order: str = "C",
     *,
-    newshape: Any = None,
     copy: bool | None = None,
 ) -> Any:
     return g.reshape(_a.shape, order=order)
@@ -121,13 +120,13 @@ def broadcast_together(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 def meshed(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     ndim = len(xi)
     places = [1, 0, *range(2, ndim)] if indexing == "xy" and ndim > 1 else list(range(ndim))
-    lines = [
+    found: Any = [
         np.reshape(x, tuple([-1 if k == place else 1 for k in range(ndim)]))
         for x, place in zip(xi, places, strict=True)
     ]
     if not sparse:
-        lines = list(np.broadcast_arrays(*lines))
-    return tuple([np.copy(line) for line in lines] if copy else lines)
+        found = np.broadcast_arrays(*found)
+    return tuple([np.copy(line) for line in found]) if copy else found
 
 
 composed(np.broadcast_arrays, broadcast_together)

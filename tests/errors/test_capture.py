@@ -1,0 +1,217 @@
+"""An object whose class is not captured, but which holds floats, is never silently constant."""
+
+import dataclasses
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class Box:
+    v: object
+    w: object = 0.0
+
+
+@attrs.define
+class Forgotten:
+    weight: object
+    name: str = "a"
+
+
+@attrs.define(slots=False)
+class ForgottenDict:
+    weight: object
+
+
+@attrs.frozen
+class ForgottenFrozen:
+    weight: object
+
+
+FORGOTTEN = [Forgotten, ForgottenDict, ForgottenFrozen]
+every_forgotten = pytest.mark.parametrize("kind", FORGOTTEN)
+
+
+def refused(f, *args, name):
+    """`f` raises by each verb, names class and field, and says which class to decorate."""
+
+    def by_context(*args):
+        with mt.Context():
+            f(*args)
+
+    for way in (mt.grad(f), lambda *args: mt.vjp(f, *args), by_context):
+        for _ in range(3):
+            with pytest.raises(mt.MutangentError, match=rf"{name}(.|\n)*differentiable") as caught:
+                way(*args)
+            assert isinstance(caught.value, TypeError)
+    return str(caught.value)
+
+
+@every_forgotten
+def test_an_undecorated_object_as_an_argument_is_refused_by_name(kind, xp):
+    model = kind(xp.asarray(np.ones((2, 3))))
+    for verb in (mt.grad, mt.value_and_grad):
+        for _ in range(3):
+            with pytest.raises(
+                mt.MutangentError, match=rf"differentiable(.|\n)*class {kind.__name__}"
+            ) as caught:
+                verb(lambda m: np.sum(m.weight))(model)
+            assert isinstance(caught.value, TypeError)
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=rf"differentiable(.|\n)*class {kind.__name__}"):
+            mt.vjp(lambda m: np.sum(m.weight), model)
+    assert type(model.weight) is np.ndarray
+
+
+@every_forgotten
+def test_the_message_names_field_shape_and_dtype(kind, xp):
+    model = kind(xp.asarray(np.ones((2, 3)), np.float32))
+    with pytest.raises(mt.NotCapturedError, match=rf"{kind.__name__}\.weight(.|\n)*\(2, 3\)(.|\n)*float32"):
+        mt.vjp(lambda m: np.sum(m.weight), model)
+
+
+@every_forgotten
+def test_an_undecorated_object_in_a_captured_field_is_refused_by_name(kind, xp):
+    box = Box(kind(xp.asarray([1.0, 2.0])), 3.0)
+    text = refused(lambda b: np.sum(b.v.weight) * b.w, box, name=kind.__name__)
+    assert "Box.v" in text
+    assert box.w == 3.0
+
+
+@every_forgotten
+def test_an_undecorated_object_in_a_container_is_refused_by_name(kind, xp):
+    model = kind(xp.asarray([1.0, 2.0]))
+    for nested in ([model], (1.0, model), {"m": [model]}):
+        box = Box(nested)
+        refused(lambda b: np.sum(b.w) + len(b.v), box, name=kind.__name__)
+        with pytest.raises(mt.NotCapturedError, match=rf"{kind.__name__}(.|\n)*differentiable"):
+            mt.vjp(lambda a: 1.0, nested)
+
+
+@every_forgotten
+def test_an_undecorated_object_inside_an_undecorated_one_is_found(kind, xp):
+    model = Forgotten(kind(xp.asarray([1.0, 2.0])))
+    with pytest.raises(mt.NotCapturedError, match=r"differentiable"):
+        mt.vjp(lambda m: np.sum(m.weight.weight), model)
+
+
+def test_an_undecorated_object_without_floats_is_a_constant():
+    @attrs.define
+    class Settings:
+        name: str
+        sizes: tuple = (1, 2)
+        table: object = None
+
+    def loss(box, settings):
+        return box.v * settings.sizes[1] * box.w.sizes[1]
+
+    for _ in range(3):
+        box = Box(3.0, Settings("a"))
+        tangent = mt.grad(loss)(box, Settings("b", table=np.array([1, 2])))
+        assert tangent.v == 4.0
+
+
+def test_a_traced_value_put_into_an_undecorated_object_in_a_field_is_refused(xp):
+    box = Box(xp.asarray([1.0, 2.0]))
+    v, w = box.v, box.w
+
+    def loss(b):
+        b.w = Forgotten(b.v * 2)
+        return np.sum(b.w.weight)
+
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=r"Forgotten(.|\n)*differentiable"):
+            mt.grad(loss)(box)
+        assert box.v is v
+        assert box.w is w
+
+
+@pytest.mark.parametrize("holder", [set, frozenset])
+def test_a_traced_value_put_into_a_set_in_a_field_is_refused_or_plain(holder):
+    box = Box(1.0)
+
+    def loss(b):
+        b.w = holder([b.v * 2])
+        return b.v * 1.0
+
+    for _ in range(3):
+        try:
+            mt.grad(loss)(box)
+        except TypeError:
+            assert box.w == 0.0
+        assert all(type(item) is float for item in box.w or ())
+
+
+def test_a_subclass_that_was_not_decorated_but_adds_fields_is_refused_by_name(xp):
+    @attrs.define
+    class Wider(Box):
+        extra: object = None
+
+    wide = Wider(xp.asarray([1.0]), extra=xp.asarray([2.0]))
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=r"Wider\.extra(.|\n)*differentiable(.|\n)*class Wider"):
+            mt.grad(lambda b: np.sum(b.v * b.extra))(wide)
+
+
+def test_a_subclass_that_was_not_decorated_and_adds_a_number_is_refused_by_name():
+    @attrs.define
+    class Wider(Box):
+        extra: float = 2.0
+
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=r"Wider\.extra(.|\n)*differentiable(.|\n)*class Wider"):
+            mt.grad(lambda b: b.v * b.extra)(Wider(3.0))
+
+
+def test_a_traced_value_in_an_attribute_that_is_no_field_is_refused_by_name():
+    @mt.differentiable(slots=False)
+    class Open:
+        v: float
+
+    box = Open(3.0)
+
+    def loss(b):
+        b.aside = b.v * 2
+        return b.aside * b.v
+
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=r"Open\.aside(.|\n)*field"):
+            mt.grad(loss)(box)
+        assert box.v == 3.0
+        assert type(getattr(box, "aside", 0.0)) is float
+
+
+def test_a_dataclass_as_an_argument_is_refused_by_name():
+    @dataclasses.dataclass
+    class Data:
+        v: float
+
+    for _ in range(3):
+        with pytest.raises(mt.GradientTypeError, match=r"Data"):
+            mt.grad(lambda d: d.v**2)(Data(3.0))
+
+
+def test_a_named_tuple_is_a_container():
+    class Pair(NamedTuple):
+        a: float
+        b: float
+
+    for _ in range(3):
+        tangent = mt.grad(lambda p: p.a**2 * p.b)(Pair(2.0, 3.0))
+        assert tangent == Pair(12.0, 4.0)
+        assert type(tangent) is Pair
+
+
+def test_arguments_of_define_for_a_class_that_is_one_already_are_refused():
+    with pytest.raises(TypeError, match=r"Forgotten(.|\n)*frozen"):
+        mt.differentiable(frozen=True)(Forgotten)
+
+
+def test_a_decorator_on_what_is_neither_class_nor_function_is_refused():
+    for thing in (3, "text", [1.0]):
+        with pytest.raises(TypeError, match=r"class(.|\n)*function"):
+            mt.differentiable(thing)

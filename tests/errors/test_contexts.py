@@ -1,0 +1,150 @@
+"""Case 59 and its kind: contexts that are entered twice, left, or asked for what they did not compute."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class Box:
+    v: object = 0.0
+    w: object = 0.0
+
+
+def test_entering_a_context_inside_itself_says_so():
+    box = Box(2.0)
+
+    def enter_twice():
+        ctx = mt.Context()
+        with ctx:
+            box.v = box.v * 3
+            with ctx:
+                pass
+
+    for _ in range(3):
+        with pytest.raises(mt.ContextError, match=r"entered(.|\n)*Context\(\)") as caught:
+            enter_twice()
+        assert isinstance(caught.value, RuntimeError)
+        assert box.v == 2.0
+
+
+def test_entering_a_context_a_second_time_says_to_make_a_new_one():
+    box = Box(2.0)
+    with mt.Context() as ctx:
+        out = box.v**2
+    for _ in range(3):
+        with pytest.raises(mt.ContextError, match=r"(?i)entered(.|\n)*Context\(\)"), ctx:
+            pass
+    # The first recording is unharmed.
+    assert ctx.grad(out, box).v == 4.0
+
+
+def test_a_target_computed_before_the_context_is_refused(xp):
+    box = Box(xp.asarray([2.0, 1.0]))
+    outside = np.sum(box.v**2)
+    with mt.Context() as ctx:
+        np.sum(box.v * 3)
+    for target in (outside, 1.0, np.float64(3.0)):
+        with pytest.raises(
+            mt.ContextError, match=r"(?i)with mutangent\.Context|inside|outside|in this context"
+        ):
+            ctx.grad(target, box)
+
+
+def test_a_target_computed_by_another_context_is_refused(xp):
+    box = Box(xp.asarray([2.0, 1.0]))
+    with mt.Context() as first:
+        early = np.sum(box.v**2)
+    with mt.Context() as second:
+        late = np.sum(box.v**3)
+    for ctx, target, other in ((first, early, late), (second, late, early)):
+        with pytest.raises(mt.ContextError, match=r"(?i)context"):
+            ctx.grad(other, box)
+        with pytest.raises(mt.ContextError, match=r"(?i)context"):
+            ctx.tangents(other)
+        ctx.grad(target, box)
+
+
+def test_a_target_computed_after_the_context_is_refused(xp):
+    box = Box(xp.asarray([2.0, 1.0]))
+    with mt.Context() as ctx:
+        y = box.v**2
+    with pytest.raises(mt.ContextError, match=r"(?i)context"):
+        ctx.grad(np.sum(y), box)
+    np.testing.assert_array_equal(ctx.tangents(y, np.ones(2))[box].v, [4.0, 2.0])
+
+
+def test_a_context_that_was_never_entered_has_no_gradient():
+    with pytest.raises(mt.ContextError, match=r"(?i)with"):
+        mt.Context().grad(1.0, Box(2.0))
+    with pytest.raises(mt.ContextError, match=r"(?i)with"):
+        mt.Context().watch(np.ones(2))
+
+
+def test_watching_after_the_context_is_refused():
+    with mt.Context() as ctx:
+        pass
+    with pytest.raises(mt.ContextError, match=r"(?i)with|open|inside|left"):
+        ctx.watch(np.ones(2))
+
+
+def test_a_failed_context_has_no_gradient():
+    box = Box(2.0)
+    ctx = mt.Context()
+    outs = []
+
+    def fail():
+        with ctx:
+            outs.append(box.v**2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    with pytest.raises(mt.ContextError, match=r"raised"):
+        ctx.grad(outs[0], box)
+
+
+def test_a_source_that_was_never_watched_is_refused(xp):
+    box, x = Box(xp.asarray([2.0, 1.0])), xp.asarray([1.0, 1.0])
+    with mt.Context() as ctx:
+        out = np.sum(box.v * x)
+    with pytest.raises(mt.MutangentError, match=r"watch"):
+        ctx.grad(out, x)
+
+
+def test_contexts_left_out_of_order_say_so():
+    box = Box(2.0)
+    first, second = mt.Context(), mt.Context()
+    first.__enter__()
+    second.__enter__()
+    box.v = box.v * 3
+    try:
+        with pytest.raises(mt.ContextError, match=r"(?i)order|inner|other"):
+            first.__exit__(None, None, None)
+    finally:
+        second.__exit__(None, None, None)
+        first.__exit__(None, None, None)
+    assert box.v == 6.0
+    assert type(box.v) is float
+
+
+def test_a_context_is_not_shared_between_threads():
+    box, errors = Box(2.0), []
+
+    def enter(ctx):
+        try:
+            with ctx:
+                errors.append(None)
+        except mt.ContextError as error:
+            errors.append(error)
+
+    with mt.Context() as ctx:
+        thread = threading.Thread(target=enter, args=(ctx,))
+        thread.start()
+        thread.join()
+        out = box.v**2
+    assert isinstance(errors[0], mt.ContextError)
+    assert ctx.grad(out, box).v == 4.0

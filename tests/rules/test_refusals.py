@@ -1,0 +1,47 @@
+"""What a rule does not cover is refused where it is called, not in the sweep."""
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+_x = np.array([[0.3, 1.2], [0.7, -0.4]])
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: np.sum(x, initial=1.0), r"numpy.sum with initial="),
+        (lambda x: np.max(x, initial=1.0), r"numpy.max with initial="),
+        (lambda x: np.prod(x, where=x > 0), r"numpy.prod with where="),
+        (lambda x: np.std(x, where=x > 0), r"numpy.std with where="),
+        (lambda x: np.reshape(x, 4, order="A"), r"numpy.reshape with order='A'"),
+        (lambda x: np.ravel(x, "K"), r"numpy.ravel with order='K'"),
+        (lambda x: np.pad(x, 1, mode="mean"), r"numpy.pad with mode='mean'"),
+        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], left=0.0), r"numpy.interp with left="),
+        (lambda x: np.matmul(x, x, axes=[(0, 1), (0, 1), (0, 1)]), r"numpy.matmul with axes="),
+        (lambda x: np.nan_to_num(x, copy=False), r"numpy.nan_to_num with copy="),
+        (lambda x: np.einsum(x, [0, 0]), r"numpy.einsum with respect to argument 0"),
+        (lambda x: np.ldexp(1.0, x), None),
+        (np.fft.fft, r"numpy.fft.fft has no derivative rule"),
+        (np.subtract.reduce, r"numpy.subtract.reduce"),
+        (lambda x: np.multiply(x, x, where=x > 0), r"numpy.multiply with where="),
+    ],
+)
+def test_a_call_without_a_rule_is_refused_at_the_call(call, text):
+    def loss(x):
+        error = mt.NoRuleError if text else TypeError
+        with pytest.raises(error, match=text):
+            call(x)
+        return np.sum(x)
+
+    mt.grad(loss)(_x)
+
+
+def test_a_list_of_traced_values_is_no_array():
+    def loss(x):
+        with pytest.raises(mt.TracedValueError, match=r"np\.stack"):
+            np.dot([x[0, 0], x[0, 1]], x)
+        return np.sum(np.stack([x[0, 0], x[0, 1]]))
+
+    np.testing.assert_array_equal(mt.grad(loss)(_x), [[1, 1], [0, 0]])

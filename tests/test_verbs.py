@@ -1,0 +1,219 @@
+"""`vjp`, `value_and_grad`, `grad`, the decorator on functions, and `Context`, as they are called."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class Box:
+    v: object
+    w: object = 1.0
+
+
+def product(x, y=2.0, *, scale=1.0):
+    """What it does."""
+    return x * y * scale
+
+
+def test_grad_with_one_and_several_argnums():
+    assert mt.grad(product)(3.0, 5.0) == 5.0
+    assert mt.grad(product, argnums=1)(3.0, 5.0) == 3.0
+    assert mt.grad(product, 1)(3.0, 5.0) == 3.0
+    assert mt.grad(product, argnums=-1)(3.0, 5.0) == 3.0
+    assert mt.grad(product, argnums=(0,))(3.0, 5.0) == (5.0,)
+    assert mt.grad(product, argnums=(1, 0))(3.0, 5.0) == (3.0, 5.0)
+    assert mt.grad(product, argnums=[0, 1])(3.0, 5.0) == (5.0, 3.0)
+
+
+def test_keyword_and_default_arguments_are_passed_on():
+    assert mt.grad(product)(3.0) == 2.0
+    assert mt.grad(product)(3.0, scale=10.0) == 20.0
+    assert mt.grad(product)(3.0, y=5.0) == 5.0
+
+
+def test_value_and_grad_and_has_aux():
+    assert mt.value_and_grad(product)(3.0) == (6.0, 2.0)
+
+    def with_aux(x):
+        return x**2, {"doubled": [x * 2, "text"]}
+
+    (value, aux), gradient = mt.value_and_grad(with_aux, has_aux=True)(3.0)
+    assert (value, gradient) == (9.0, 6.0)
+    assert aux == {"doubled": [6.0, "text"]}
+    assert type(aux["doubled"][0]) is float
+    assert mt.grad(with_aux, has_aux=True)(3.0) == (6.0, aux)
+
+
+def test_the_result_keeps_name_and_documentation():
+    assert mt.grad(product).__name__ == "product"
+    assert mt.value_and_grad(product).__doc__ == "What it does."
+
+
+def test_callables_of_every_kind_are_differentiated():
+    class Callable:
+        def __call__(self, x):
+            return x**2
+
+        def method(self, x):
+            return x**3
+
+        @staticmethod
+        def static(x):
+            return x**4
+
+    box = Box(5.0)
+    assert mt.grad(Callable())(3.0) == 6.0
+    assert mt.grad(Callable().method)(3.0) == 27.0
+    assert mt.grad(Callable.static)(3.0) == 108.0
+    assert mt.grad(functools.partial(product, y=7.0))(3.0) == 7.0
+    assert mt.grad(np.sin)(0.0) == 1.0
+    assert mt.grad(lambda *args: args[0] * args[1])(3.0, 5.0) == 5.0
+    assert mt.grad(lambda o: o.v)(box).v == 1.0
+
+
+def test_a_decorated_function_is_the_same_function_with_derivatives():
+    def plain(m, x):
+        """What it does."""
+        return m.v * x**2
+
+    decorated = mt.differentiable(plain)
+    assert decorated is plain
+    box = Box(5.0)
+    for _ in range(3):
+        assert decorated(box, 3.0) == 45.0
+        assert decorated.grad(box, 3.0) == mt.Tangent(Box, v=9.0)
+        assert decorated.value_and_grad(box, 3.0) == (45.0, mt.Tangent(Box, v=9.0))
+        out, pullback = decorated.vjp(box, 3.0)
+        assert out == 45.0
+        assert pullback(2.0) == (mt.Tangent(Box, v=18.0), 60.0)
+
+
+def test_vjp_of_several_results_and_arguments(xp):
+    x, y = xp.asarray([1.0, 2.0]), xp.asarray([3.0, 4.0])
+    (a, b), pullback = mt.vjp(lambda x, y: (x * y, {"sum": np.sum(x)}), x, y)
+    np.testing.assert_array_equal(a, [3.0, 8.0])
+    assert b == {"sum": 3.0}
+    for _ in range(2):
+        dx, dy = pullback((np.array([1.0, 10.0]), {"sum": 100.0}))
+        np.testing.assert_array_equal(dx, [103.0, 140.0])
+        np.testing.assert_array_equal(dy, [1.0, 20.0])
+
+
+def test_vjp_takes_arguments_without_a_tangent_space():
+    _, pullback = mt.vjp(lambda x, n, name: x**n, 2.0, 3, "name")
+    assert pullback(1.0) == (12.0, mt.NoTangent(), mt.NoTangent())
+
+
+def test_tangents_of_two_sweeps_do_not_share_memory(xp):
+    x = xp.asarray([1.0, 2.0])
+    _, pullback = mt.vjp(lambda x, y: x + y, x, x)
+    cotangent = np.array([1.0, 1.0])
+    (first, other), (second, _) = pullback(cotangent), pullback(cotangent)
+    first[0] = 99.0
+    np.testing.assert_array_equal(second, [1.0, 1.0])
+    np.testing.assert_array_equal(other, [1.0, 1.0])
+    np.testing.assert_array_equal(cotangent, [1.0, 1.0])
+
+
+def test_a_gradient_does_not_share_memory_with_the_model_or_the_input(xp):
+    x = np.array([1.0, 2.0])
+    gradient = mt.grad(lambda a, b: np.sum(a * b))(x, np.array([3.0, 4.0]))
+    gradient[:] = 0.0
+    np.testing.assert_array_equal(x, [1.0, 2.0])
+    box = Box(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    tangent = mt.grad(lambda o: np.sum(o.v * o.w))(box)
+    tangent.v[:] = 0.0
+    np.testing.assert_array_equal(box.w, [3.0, 4.0])
+
+
+def test_the_cotangent_of_a_state_that_is_left_behind_is_given_by_objects():
+    box = Box(2.0, 3.0)
+
+    def step(o):
+        o.v = o.v * o.w
+        return o.v * 1.0
+
+    _, pullback = mt.vjp(step, box)
+    for _ in range(2):
+        (tangent,) = pullback(0.0, objects=mt.IdentityMap([(box, mt.Tangent(Box, v=10.0))]))
+        assert (tangent.v, tangent.w) == (30.0, 20.0)
+        (tangent,) = pullback(1.0, objects=mt.IdentityMap([(box, mt.Tangent(Box, v=10.0))]))
+        assert (tangent.v, tangent.w) == (33.0, 22.0)
+        (tangent,) = pullback(1.0)
+        assert (tangent.v, tangent.w) == (3.0, 2.0)
+
+
+def test_a_context_gives_tangents_of_every_object_it_read(xp):
+    a, b, never_read = Box(xp.asarray([2.0])), Box(xp.asarray([5.0])), Box(xp.asarray([1.0]))
+    with mt.Context() as ctx:
+        y = a.v * b.v
+        out = np.sum(y)
+    tangents = ctx.tangents(out)
+    assert isinstance(tangents, mt.IdentityMap)
+    np.testing.assert_array_equal(tangents[a].v, [5.0])
+    np.testing.assert_array_equal(tangents[b].v, [2.0])
+    assert never_read not in tangents
+    np.testing.assert_array_equal(ctx.tangents(y, np.array([10.0]))[a].v, [50.0])
+    np.testing.assert_array_equal(ctx.tangents((y, out), (np.array([10.0]), 1.0))[a].v, [55.0])
+
+
+def test_a_context_gives_one_source_its_tangent_and_several_a_tuple(xp):
+    a, b = Box(2.0), Box(5.0)
+    with mt.Context() as ctx:
+        x = ctx.watch(xp.asarray([1.0, 2.0]))
+        out = np.sum(a.v * b.v * x)
+    assert ctx.grad(out, a).v == 15.0
+    da, db, dx, again = ctx.grad(out, a, b, x, a)
+    assert (da.v, db.v) == (15.0, 6.0)
+    assert again is da
+    np.testing.assert_array_equal(dx, [10.0, 10.0])
+    da, (db, dx) = ctx.grad(out, a, (b, x))
+    assert db.v == 6.0
+    assert ctx.grad(out, {"a": a})["a"].v == 15.0
+
+
+def test_a_gradient_may_be_taken_inside_the_block():
+    a = Box(2.0)
+    with mt.Context() as ctx:
+        y = a.v**2
+        assert ctx.grad(y, a).v == 4.0
+        a.v = a.v * 3
+        out = a.v**2
+    assert ctx.grad(out, a).v == 36.0
+    assert ctx.grad(y, a).v == 4.0
+    assert a.v == 6.0
+
+
+def test_an_intermediate_value_is_a_source(xp):
+    with mt.Context() as ctx:
+        x = ctx.watch(xp.asarray([1.0, 2.0]))
+        y = x * 3
+        out = np.sum(y**2)
+    dy, dx = ctx.grad(out, y, x)
+    np.testing.assert_array_equal(dy, [6.0, 12.0])
+    np.testing.assert_array_equal(dx, [18.0, 36.0])
+
+
+def test_objects_read_but_without_influence_have_zero_tangents(xp):
+    a, b = Box(xp.asarray([2.0])), Box(xp.asarray([5.0]))
+    with mt.Context() as ctx:
+        unused = b.v * 3
+        out = np.sum(a.v)
+    tangent = ctx.grad(out, b)
+    assert tangent.v == mt.ZeroTangent()
+    assert isinstance(tangent, mt.Tangent)
+    del unused
+
+
+@pytest.mark.parametrize("verb", [mt.grad, mt.value_and_grad])
+def test_an_array_has_an_array_even_if_nothing_flowed(verb, xp):
+    result = verb(lambda x, y: np.sum(y), argnums=(0, 1))(
+        xp.asarray([1.0, 2.0], np.float32), xp.asarray([3.0])
+    )
+    dx = result[0] if verb is mt.grad else result[1][0]
+    assert dx.dtype == np.float32
+    np.testing.assert_array_equal(dx, [0.0, 0.0])
