@@ -412,7 +412,9 @@ def get_item(x: TracedArray, index: Any) -> Any:
     if type(value) is np.ndarray or type(value) is TracedArray:
         is_view = is_basic_index(kept)
         if is_view and id(x) in tape.mutable and type(value) is np.ndarray:
-            value = value.copy()  # so that the buffer stays without other references, and the next write is cheap
+            value = (
+                value.copy()
+            )  # so that the buffer stays without other references, and the next write is cheap
         made = append(entries, tape, INDEX, x._node, kept, value)
         if is_view:
             register_view(made, x, index)

@@ -36,7 +36,9 @@ class Again:
 
     __slots__ = ("function", "kwargs", "number", "rest")
 
-    def __init__(self, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1) -> None:
+    def __init__(
+        self, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1
+    ) -> None:
         self.function = function
         self.rest = rest
         self.kwargs = kwargs
@@ -255,8 +257,11 @@ def commit_contents(tape: Tape) -> None:
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.may_share_memory(a, b)) and bool(
-        np.shares_memory(a, b)
+    return (
+        isinstance(a, np.ndarray)
+        and isinstance(b, np.ndarray)
+        and bool(np.may_share_memory(a, b))
+        and bool(np.shares_memory(a, b))
     )
 
 

@@ -73,7 +73,9 @@ class Operations:
             return made
         return replace(target, made if where is True else np.where(where, made, target))
 
-    def _ufunc(self: Any, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _ufunc(
+        self: Any, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         row = rule(ufunc)
         if method == "__call__":
             if not has_open(inputs):
@@ -203,7 +205,9 @@ def _target(name: str, out: Any, operands: Any) -> TracedArray | None:
     if len(outs) == 1 and type(outs[0]) is TracedArray:
         return outs[0]
     if any(type(each) is TracedArray for each in outs):
-        raise InPlaceError(f"{name} with several out= arrays is not supported on traced values. Write y, z = {name}(...).")
+        raise InPlaceError(
+            f"{name} with several out= arrays is not supported on traced values. Write y, z = {name}(...)."
+        )
     if any(each is not None for each in outs) and has_open(operands):
         target = next(each for each in outs if each is not None)
         raise TracedValueError(

@@ -14,12 +14,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ._arrays import describe, is_differentiable, spec_of, zeros
-from ._capture import UNSET, Overlay, Unread, _overlay, current, is_captured
+from ._capture import UNSET, Overlay, Unread, _overlay, current, is_captured, schema_of
 from ._context import pause
 from ._errors import NoRuleError, RuleError
 from ._identity import IdentityMap
@@ -28,6 +28,9 @@ from ._structure import Child, Containers, Description, Group, Leaf, Lifter, con
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, map_container, rebuild
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, collect, level_of, lower, primal
+
+
+_UNREAD: Final = Leaf(-1, 0.0)  # describes a number that the rule did not read
 
 
 class Frame(Overlay):
@@ -211,6 +214,11 @@ class _Call:
             description, tangent, where = pending.pop()
             if tangent is None or isinstance(tangent, ZeroTangent | NoTangent):
                 continue
+            if description is _UNREAD:
+                raise RuleError(
+                    f"the pullback of {self.name} returned a tangent for {where}, which the rule did not read before it "
+                    "returned. Read the field in the rule, so that the tangent belongs to the value it had there."
+                )
             if type(description) is Leaf:
                 contribution = self._check(description, tangent, where)
                 if description.node >= 0:
@@ -239,16 +247,21 @@ class _Call:
 
     def _fields_of(self, obj: Any, tangent: Tangent) -> Iterator[tuple[Description, Any, str]]:
         record = self.frame.log.get(id(obj))
+        schema = schema_of(type(obj))
+        assert schema is not None
         for name in tangent:
             entry = UNSET if record is None else record.entries.get(name, UNSET)
             where = f"{type(obj).__name__}.{name}"
             if entry is UNSET or type(entry) is Unread:
-                if not _is_nothing(tangent[name]):
-                    raise RuleError(
-                        f"the pullback of {self.name} returned a tangent for {where}, which the rule did not read before "
-                        "it returned. Read the field in the rule, so that the tangent belongs to the value it had there."
+                # No number of it was read, but objects in it may have been, by another way.
+                try:
+                    value = (
+                        entry.value if type(entry) is Unread else self.frame.peek(obj, schema.fields[name])
                     )
-                continue
+                except AttributeError:
+                    continue
+                lifter = Lifter(lambda leaf: (leaf, _UNREAD), is_captured, Containers())
+                entry = lifter.lift(value, where)[1]
             yield entry, tangent[name], where
 
     def _check(self, leaf: Leaf, tangent: Any, where: str) -> Any:
@@ -295,14 +308,6 @@ class _Call:
                 description.model, [self._cotangent(item, cotangents, written) for item in description.items]
             )
         return NONE
-
-
-def _is_nothing(tangent: Any) -> bool:
-    """Whether a tangent carries no number: zero, none, a container or an object of such."""
-    if isinstance(tangent, Tangent):
-        return all(_is_nothing(tangent[name]) for name in tangent)
-    items = children(tangent)
-    return isinstance(tangent, ZeroTangent | NoTangent) if items is None else all(map(_is_nothing, items))
 
 
 def _has_numbers(value: Any) -> bool:

@@ -74,10 +74,22 @@ class Recording(Overlay):
 
     def commit(self) -> None:
         """Commit fields, containers, and the contents of arrays that were written in place."""
+        if self.swept_later:
+            self._remember_unread()
         super().commit()
         commit_contents(self.tape)
         if self.swept_later:
             self.tape.guard()
+
+    def _remember_unread(self) -> None:
+        """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
+        for record in self.log.values():
+            for name, field in record.schema.fields.items():
+                if name not in record.entries:
+                    try:
+                        record.entries[name] = Unread(self.peek(record.obj, field))
+                    except AttributeError:
+                        record.entries[name] = UNSET
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.entries if self.swept_later else None)
@@ -121,11 +133,12 @@ class Recording(Overlay):
         if record is None:
             record = self.log[id(obj)] = Record(obj, schema)
         if name not in record.values and name not in record.deleted:
-            value = (
-                schema.fields[name].raw_get(obj)
-                if self.outer is None
-                else self.outer.peek(obj, schema.fields[name])
-            )
+            entry = record.entries.get(name)
+            field = schema.fields[name]
+            if type(entry) is Unread:
+                value = entry.value
+            else:
+                value = field.raw_get(obj) if self.outer is None else self.outer.peek(obj, field)
             record.values[name], record.entries[name] = self.lifter.lift(
                 value, f"{type(obj).__name__}.{name}"
             )
@@ -172,9 +185,10 @@ def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[Trace
 
 
 def _is_open(value: TracedArray) -> bool:
+    """Whether a recording that traced the value goes on; it may be paused."""
     layer: Any = value
     while type(layer) is TracedArray:
-        if layer._tape.entries is not None:
+        if layer._tape.all is not None:
             return True
         layer = layer._value
     return False
@@ -191,6 +205,12 @@ class Gradients:
         # Arrays that somebody else holds; a second holder gets a copy.
         self._given: set[int] = {id(seed) for seed in seeds}
         self._seeds = seeds
+        # One tangent per list or dict, as per object.
+        self._groups: dict[int, Any] = {}
+        known = recording.containers
+        self._containers = Containers()
+        self._containers.by_original = dict(known.by_original)
+        self._containers.by_working = dict(known.by_working)
 
     def of_node(self, node: int, entry: Any, spec: Spec) -> Any:
         """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
@@ -226,7 +246,11 @@ class Gradients:
         if type(description) is Child:
             return self._shell(description.primal)
         if type(description) is Group:
-            return rebuild(description.model, [self._visit(item, dense) for item in description.items])
+            made = self._groups.get(id(description))
+            if made is None:
+                made = rebuild(description.model, [self._visit(item, dense) for item in description.items])
+                self._groups[id(description)] = made
+            return made
         return NONE
 
     def _shell(self, obj: Any) -> Tangent:
@@ -264,7 +288,7 @@ class Gradients:
 
     def _describe(self, value: Any) -> Description:
         """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
-        return Lifter(_dead_leaf, is_captured, Containers()).lift(value, "a field")[1]
+        return Lifter(_dead_leaf, is_captured, self._containers).lift(value, "a field")[1]
 
 
 MISSING_ENTRY: Final = object()
@@ -300,7 +324,9 @@ def zero_like(leaf: Leaf) -> Any:
 # -- cotangents of results ---------------------------------------------------------------------------------------------
 
 
-def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[tuple[int, Any]]:
+def match(
+    recording: Recording, value: Any, cotangent: Any, where: str, seen: set[tuple[int, int]] | None = None
+) -> list[tuple[int, Any]]:
     """Pair the traced numbers in `value` with their cotangents.
 
     Parameters
@@ -313,6 +339,8 @@ def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[
         Its cotangent, of the same structure. `ZeroTangent()`, `NoTangent()` and None are accepted everywhere.
     where : str
         The name of the value for error messages.
+    seen : set, optional
+        Pairs (object, tangent) that were counted already, by identity; one tangent counts once, wherever it stands.
 
     Returns
     -------
@@ -320,7 +348,7 @@ def match(recording: Recording, value: Any, cotangent: Any, where: str) -> list[
         Nodes with cotangents of the node's shape and dtype.
     """
     seeds: list[tuple[int, Any]] = []
-    seen: set[tuple[int, int]] = set()
+    seen = set() if seen is None else seen
     pending: list[tuple[Any, Any, str]] = [(value, cotangent, where)]
     while pending:
         value, cotangent, where = pending.pop()

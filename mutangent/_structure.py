@@ -246,7 +246,7 @@ class Lowerer:
         """`value` without this recording: a plain number or array, the original container, the same object."""
         kind = type(value)
         if kind is TracedArray:
-            while type(value) is TracedArray and value._tape.entries is None:
+            while type(value) is TracedArray and value._tape.all is None:
                 value = settle(value) if self.entries is None else self._settle(value, self.entries)
             return value
         if kind in _IMMUTABLE:
@@ -270,7 +270,11 @@ class Lowerer:
             return settle(traced)
         known = self.copies.get(id(traced))
         if known is None:
-            value = detached(settle(traced)) if root is traced else derive(self._settle(base_of(traced), entries), traced._how)
+            value = (
+                detached(settle(traced))
+                if root is traced
+                else derive(self._settle(base_of(traced), entries), traced._how)
+            )
             known = self.copies[id(traced)] = (traced, value)
         return known[1]
 

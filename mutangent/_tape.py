@@ -56,7 +56,9 @@ def _same(a: Any, b: Any) -> bool:
 
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
-SET_ITEM: Final = Special("set item")  # saved: the index, and the shape of what was written if that was traced
+SET_ITEM: Final = Special(
+    "set item"
+)  # saved: the index, and the shape of what was written if that was traced
 SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
 CALL: Final = Special(
     "call"
@@ -87,7 +89,9 @@ class Tape:
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries: list[Entry] | None = entries
-        self.all: list[Entry] | None = entries  # the same list until the recording is closed, also in `pause()`
+        self.all: list[Entry] | None = (
+            entries  # the same list until the recording is closed, also in `pause()`
+        )
         self.serial = next(_serials)
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._sums: list[tuple[Any, int]] = []

@@ -115,7 +115,7 @@ class TracedArray:
             "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x)",
             "Use x as it is; write np.stack([x, y]) for np.array([x, y]), np.stack or np.where for plain[i] = x",
         )
-        return np.array(value, dtype) if copy is not False else np.asarray(value, dtype)
+        return np.array(value, dtype) if copy else np.asarray(value, dtype)
 
     def tolist(self) -> Any:
         return release(self, "x.tolist()", "Write list(x)").tolist()

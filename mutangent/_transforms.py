@@ -51,10 +51,11 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
     recording, descriptions, traced_out, out = _record(f, args, range(len(args)), _snapshot, swept_later=True)
 
     def pullback(out_bar: Any, objects: IdentityMap[Tangent] | None = None) -> tuple[Any, ...]:
-        seeds = match(recording, traced_out, out_bar, "the result")
+        seen: set[tuple[int, int]] = set()
+        seeds = match(recording, traced_out, out_bar, "the result", seen)
         if objects is not None:
             for obj, tangent in objects.items():
-                seeds += match(recording, obj, tangent, f"a {type(obj).__name__}")
+                seeds += match(recording, obj, tangent, f"a {type(obj).__name__}", seen)
         gradients = recording.gradients(seeds)
         return tuple([gradients.of(description, dense=True) for description in descriptions])
 
