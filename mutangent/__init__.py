@@ -3,9 +3,9 @@
 Reading this file is reading the API.
 """
 
-from . import _operators as _operators_  # gives TracedArray its operators
+from . import _operators as _operators  # gives TracedArray its operators
 from . import nn, optim, testing
-from . import rules as _rules  # fills the rulebook
+from . import rules as rules  # fills the rulebook
 from ._capture import field
 from ._context import Context, pause, stop_gradient
 from ._decorator import differentiable

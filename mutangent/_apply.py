@@ -160,40 +160,49 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
     y = row.function(*values, **kwargs)
     if not row.multiple and not _is_number(row, y):
         return y
-    if tape.shadowed:
-        for value, layer in zip(values, layers, strict=True):
-            if layer is None:
-                check_shadow(tape, value)
+    for value, layer in zip(values, layers, strict=True):
+        if layer is None:
+            check_shadow(tape, value)
+    return _record(row, tape, values, layers, kwargs, y)
+
+
+def _record(
+    row: Rule,
+    tape: Tape,
+    values: tuple[Any, ...],
+    layers: list[TracedArray | None],
+    kwargs: dict[str, Any],
+    y: Any,
+) -> Any:
+    """Append the entry of a call whose arguments have been checked."""
+    operands = len(row.expressions)
     mask = sum((layer is not None) << k for k, layer in enumerate(layers))
     nodes = [-1 if layer is None else layer._node for layer in layers[:operands]]
     nodes += [-1] * (operands - len(nodes))
     keep = row.keep[mask]
     kept = [
-        value if layer is not None else tape.constant(value)
+        tape.constant(value) if layer is None else value if row.kind == "elementwise" else _strong(value)
         for value, layer in zip(values, layers, strict=True)
     ]
     entries: Any = tape.entries
     if row.kind == "elementwise":
-        saved = [value if keep[k + 1] else None for k, value in enumerate(kept)]
-        return append(entries, tape, row, nodes, (y if keep[0] else None, *saved), y)
-    kept = [value if layer is None else _strong(value) for value, layer in zip(kept, layers, strict=True)]
-    saved = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
+        read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
+        return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y)
+    read = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
+    source = layers[0] if row.linear and mask == 1 else None
     if not row.multiple:
-        made = append(entries, tape, row, nodes, (y if keep[0] else spec_of(y), tuple(saved), kwargs), y)
-        if row.linear and mask == 1 and is_view_of(y, values[0]):
-            register_view(made, layers[0], Again(row.function, values[1:], kwargs))  # type: ignore[arg-type]
+        made = append(entries, tape, row, nodes, (y if keep[0] else spec_of(y), tuple(read), kwargs), y)
+        if source is not None and is_view_of(y, values[0]):
+            register_view(made, source, Again(row.function, values[1:], kwargs))
         return made
     call = len(entries)
-    entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(saved), kwargs), (), None))
-    outputs = [
-        append(entries, tape, UNPACK, call, number, value) if _is_number(row, value) else value
-        for number, value in enumerate(y)
-    ]
-    if row.linear and mask == 1:
-        for number, (output, value) in enumerate(zip(outputs, y, strict=True)):
-            if type(output) is TracedArray and is_view_of(value, values[0]):
-                how = Again(row.function, values[1:], kwargs, number)
-                register_view(output, layers[0], how)  # type: ignore[arg-type]
+    entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(read), kwargs), (), None))
+    outputs = []
+    for number, value in enumerate(y):
+        output = append(entries, tape, UNPACK, call, number, value) if _is_number(row, value) else value
+        if source is not None and type(output) is TracedArray and is_view_of(value, values[0]):
+            register_view(output, source, Again(row.function, values[1:], kwargs, number))
+        outputs.append(output)
     return type(y)._make(outputs) if hasattr(type(y), "_make") else type(y)(outputs)
 
 
@@ -284,7 +293,9 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     return new_outputs(entries, tape, pull, [y])[0]
 
 
-def apply_binary(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any:
+def apply_binary(  # noqa: C901, PLR0912 - the hot path: one function, without calls
+    op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any
+) -> Any:
     """Record a function of two operands: the hot path of all operators and binary ufuncs.
 
     `op` computes the value: the operator itself for an operator, since Python numbers must stay Python numbers.

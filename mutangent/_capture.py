@@ -184,7 +184,7 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
     if in_dict:
         _capture_dict_class(cls)
     if vars(cls).get("__hash__") is not None:
-        cls.__hash__ = _hash_of_plain_values(cls.__hash__)  # type: ignore[method-assign]
+        setattr(cls, "__hash__", _hash_of_plain_values(vars(cls)["__hash__"]))  # noqa: B010 - a method of any class
     cls.__mutangent_captured__ = True  # type: ignore[attr-defined]
     return cls
 
@@ -233,7 +233,7 @@ def _capture_dict_class(cls: Any) -> None:
 
 def _adopting(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def adopting_init(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             init(self, *args, **kwargs)
         finally:
@@ -241,7 +241,7 @@ def _adopting(init: Callable[..., None]) -> Callable[..., None]:
             if overlay is not None:
                 overlay.adopt(self)
 
-    return __init__
+    return adopting_init
 
 
 def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int]:
@@ -506,7 +506,7 @@ class Overlay:
         record.values[name] = lifted
         return lifted
 
-    def _is_mine(self, traced: TracedArray) -> bool:
+    def _is_mine(self, traced: TracedArray) -> bool:  # noqa: ARG002 - a recording looks at it
         return False
 
     def write(self, obj: Any, field: CapturedField, value: Any) -> None:
@@ -622,11 +622,11 @@ class Overlay:
         for record, name, value in final:
             obj, field = record.obj, record.schema.fields[name]
             if value is not MISSING:
-                value = lowerer.lower(value)
+                lowered = lowerer.lower(value)
                 if outer is None:
-                    field.raw_set(obj, value)
+                    field.raw_set(obj, lowered)
                 else:
-                    outer.write(obj, field, value)
+                    outer.write(obj, field, lowered)
             elif record.entries[name] is not UNSET:
                 if outer is None:
                     field.raw_delete(obj)

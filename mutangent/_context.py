@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
 from ._capture import current, is_captured
@@ -47,7 +48,7 @@ class Context:
         self._recording: Recording | None = None
         self._failed = False
 
-    def __enter__(self) -> Context:
+    def __enter__(self) -> Self:
         if self._recording is not None:
             raise ContextError(
                 "this context was entered before, and a context records one block. Make a new mutangent.Context() for "
@@ -57,7 +58,9 @@ class Context:
         self._recording.__enter__()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         assert self._recording is not None
         self._failed = True
         self._recording.__exit__(kind, error, trace)

@@ -313,7 +313,7 @@ def _write_part(view: TracedArray, new: TracedArray) -> None:
     if _part_of(view._how) is np.real:
         whole = new + 1j * np.imag(base)
     elif _part_of(view._how) is np.imag:
-        whole = np.real(base) + 1j * new
+        whole = np.real(base) + new * 1j  # type: ignore[operator]
     else:
         whole = base.copy()
         _write_root(whole, view._how, new)

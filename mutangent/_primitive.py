@@ -29,7 +29,6 @@ from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, map_conta
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, collect, level_of, lower, primal
 
-
 _UNREAD: Final = Leaf(-1, 0.0)  # describes a number that the rule did not read
 
 

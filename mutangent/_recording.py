@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextvars import Token
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -46,11 +47,13 @@ class Recording(Overlay):
     def _is_mine(self, traced: TracedArray) -> bool:
         return traced._tape is self.tape
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> Self:
         self._token = _overlay.set(self)
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if current() is not self:
             self.tape.close()
             self.close()

@@ -270,11 +270,9 @@ class Lowerer:
             return settle(traced)
         known = self.copies.get(id(traced))
         if known is None:
-            value = (
-                detached(settle(traced))
-                if root is traced
-                else derive(self._settle(base_of(traced), entries), traced._how)
-            )
+            base = base_of(traced)
+            whole = settle(traced) if base is None else self._settle(base, entries)
+            value = detached(whole) if base is None else derive(whole, traced._how)
             known = self.copies[id(traced)] = (traced, value)
         return known[1]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -21,14 +21,15 @@ class _Nothing:
     """Common behaviour of the two tangents without a value: one instance each, and simple arithmetic."""
 
     __slots__ = ()
-    _instance: _Nothing | None = None
+    _instance: Any = None
     # ndarray's operators give way to ours: `b - lr * ZeroTangent()` is `b`.
     __array_ufunc__: Final = None
 
-    def __new__(cls) -> _Nothing:
+    def __new__(cls) -> Self:
         if cls._instance is None:
             cls._instance = super().__new__(cls)
-        return cls._instance
+        instance: Self = cls._instance
+        return instance
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(self), ()
@@ -379,7 +380,7 @@ def combine(leaf: Callable[..., Any], *roots: Any) -> Any:
 
 
 def equal(a: Tangent, b: Tangent) -> bool:
-    """Whether two tangents have equal leaves. What is left out equals `ZeroTangent()`, `NoTangent()` and a tangent of them."""
+    """Whether two tangents have equal leaves; what is left out equals `ZeroTangent()`, `NoTangent()`, a tangent of them."""
     seen: set[tuple[int, int]] = set()
     pending: list[tuple[Any, Any]] = [(a, b)]
     while pending:

@@ -43,7 +43,9 @@ class Special:
 
 def _checksum(value: Any) -> int:
     data = value if value.flags.c_contiguous else value.copy()
-    return zlib.crc32(data.reshape(-1).view(np.uint8)) if isinstance(data, np.ndarray) and data.size else 0
+    return (
+        zlib.crc32(data.reshape(-1).view(np.uint8).data) if isinstance(data, np.ndarray) and data.size else 0
+    )
 
 
 COPIED_BYTES: Final = 1 << 16
@@ -51,7 +53,8 @@ COPIED_BYTES: Final = 1 << 16
 
 def _same(a: Any, b: Any) -> bool:
     # A nan differs from itself, so the comparison by value comes first and is the usual end.
-    return bool((a == b).all()) or bool(((a == b) | ((a != a) & (b != b))).all())
+    same = a == b
+    return bool(same.all()) or bool((same | (np.isnan(a) & np.isnan(b))).all())
 
 
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
@@ -156,7 +159,7 @@ class Tape:
         return self.entries is not None
 
 
-def sweep(
+def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for the common rule
     entries: list[Entry], cotangents: Cotangents, keep: frozenset[int] = frozenset(), free: bool = False
 ) -> None:
     """Propagate cotangents backwards, from the last node to the first; afterwards only those of leaves remain.
