@@ -21,6 +21,8 @@ from ._errors import (
     TracedValueError,
 )
 from ._identity import IdentityMap
+from ._jacobians import elementwise_grad, hessian, hvp, jacobian
+from ._jvp import jvp
 from ._primitive import non_differentiable, primitive
 from ._rulebook import rrule
 from ._tangent import NoTangent, Tangent, ZeroTangent
@@ -46,8 +48,13 @@ __all__ = [
     "TracedValueError",
     "ZeroTangent",
     "differentiable",
+    "elementwise_grad",
     "field",
     "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "nn",
     "non_differentiable",
     "optim",

@@ -293,7 +293,7 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     return new_outputs(entries, tape, pull, [y])[0]
 
 
-def apply_binary(  # noqa: C901, PLR0912 - the hot path: one function, without calls
+def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, without calls
     op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any
 ) -> Any:
     """Record a function of two operands: the hot path of all operators and binary ufuncs.
@@ -303,7 +303,7 @@ def apply_binary(  # noqa: C901, PLR0912 - the hot path: one function, without c
     # One open tape, and nothing else that is traced: the case that has to be fast.
     if type(a) is TracedArray:
         tape = a._tape
-        entries = tape.entries
+        entries: Any = tape.entries
         x = a._value
         if type(b) is TracedArray:
             if b._tape is not tape:
@@ -354,8 +354,11 @@ def apply_binary(  # noqa: C901, PLR0912 - the hot path: one function, without c
     traced: TracedArray = _new(TracedArray)
     traced._value = y
     traced._tape = tape
-    traced._node = len(entries)
-    entries.append((row, parents, saved, shape, dtype))
+    if type(entries) is list:
+        traced._node = len(entries)
+        entries.append((row, parents, saved, shape, dtype))
+    else:
+        traced._node = entries.push(row, parents, saved, shape, dtype)
     return traced
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 import attrs
 
 from ._capture import capture_class, field
+from ._jvp import jvp
 from ._transforms import grad, value_and_grad, vjp
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -28,8 +29,8 @@ def differentiable(target: Any = None, /, **define_kwargs: Any) -> Any:
     target : class or function
         A class becomes an attrs class (`attrs.define`), unless it is one already, and its fields are captured: inside a
         recording, reads and writes of them are followed. A function stays what it is and gets the attributes
-        ``.grad(*args)``, ``.value_and_grad(*args)`` and ``.vjp(*args)``, with respect to its first argument (`vjp`: all
-        arguments).
+        ``.grad(*args)``, ``.value_and_grad(*args)``, ``.vjp(*args)`` and ``.jvp(primals, tangents)``. The first two are
+        with respect to its first argument.
     **define_kwargs
         For a class, the arguments of `attrs.define`.
 
@@ -67,4 +68,5 @@ def _differentiable(target: Any, define_kwargs: dict[str, Any]) -> Any:
     target.grad = grad(target)
     target.value_and_grad = value_and_grad(target)
     target.vjp = functools.partial(vjp, target)
+    target.jvp = functools.partial(jvp, target)
     return target

@@ -37,5 +37,5 @@ class GradientTypeError(MutangentError, TypeError):
     """`grad` was asked for something that has no gradient: an integer argument, or a result that is no real scalar."""
 
 
-class InPlaceError(MutangentError, NotImplementedError):
-    """A traced array was written in place, which is not differentiated yet."""
+class InPlaceError(MutangentError, RuntimeError):
+    """An array was written in place in a way whose gradient would be wrong or is not known."""

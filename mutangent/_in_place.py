@@ -23,7 +23,7 @@ import numpy as np
 
 from ._arrays import describe, is_array, is_plain_array
 from ._errors import InPlaceError, TracedValueError
-from ._tape import LEAF, SET_ITEM, Tape
+from ._tape import SET_ITEM, Tape
 from ._traced import CLOSED, TracedArray, append, has_open, level_of, lower, new_traced, primal
 
 # Without the interpreter lock a reference count is no proof that nobody else looks.
@@ -160,7 +160,7 @@ def _own_buffer(root: TracedArray) -> Any:
     tape = root._tape
     if id(root) not in tape.mutable:
         value = root._value
-        if entries_of(tape)[root._node][0] is LEAF:
+        if id(root) in tape.leaves:
             _shadow(root, value)
         tape.mutable[id(root)] = root
         return value.copy(order="K") if is_plain_array(value) else value.copy()
@@ -178,7 +178,7 @@ def entries_of(tape: Tape) -> list[Any]:
 def _shadow(root: TracedArray, array: Any) -> None:
     """The first write to an array that the caller owns: other names of its memory must see it, or be refused."""
     tape = root._tape
-    for other in tape.leaves:
+    for other in tape.leaves.values():
         if other is root or not is_array(primal(other)):
             continue
         if _source(other) is _source(root):
@@ -234,10 +234,10 @@ def settle(x: TracedArray) -> Any:
     return x._value
 
 
-def is_entry(root: TracedArray, entries: list[Any]) -> bool:
+def is_entry(root: TracedArray) -> bool:
     """Whether a handle is the array of a field or argument, written in place or not."""
     tape = root._tape
-    return id(root) in tape.shadowed or id(root) in tape.origins or entries[root._node][0] is LEAF
+    return id(root) in tape.shadowed or id(root) in tape.origins or id(root) in tape.leaves
 
 
 def detached(value: Any) -> Any:

@@ -149,19 +149,16 @@ class _Call:
         self._check_writes()
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
-        outputs = 0
+        made: list[TracedArray] = []
 
         def make_output(leaf: Any) -> tuple[Any, Leaf]:
-            nonlocal outputs
             if type(leaf) is TracedArray and level_of(leaf, self.tape) is not None:
-                del entries[call:]
                 raise RuleError(
                     f"the rule of {self.name} used a traced value that is neither an argument nor a field, so its "
                     "derivative would be lost. Pass it as an argument."
                 )
-            traced = append(entries, self.tape, UNPACK, call, outputs, leaf)
-            outputs += 1
-            return traced, Leaf(outputs - 1, leaf)
+            made.append(append(entries, self.tape, UNPACK, call, len(made), leaf))
+            return made[-1], Leaf(len(made) - 1, leaf)
 
         lifter = Lifter(make_output, is_captured, Containers())
         traced, self.value = lifter.lift(value, f"the value of {self.name}")
@@ -169,6 +166,8 @@ class _Call:
             final, description = lifter.lift(record.values[name], f"{type(record.obj).__name__}.{name}")
             record.values[name] = final
             self.written.append((record.obj, name, description))
+        if type(entries) is not list:
+            entries.push_call(self.pull, made)
         self.frame.commit()
         return traced
 
@@ -220,7 +219,9 @@ class _Call:
                 )
             if type(description) is Leaf:
                 contribution = self._check(description, tangent, where)
-                if description.node >= 0:
+                if (
+                    type(description.node) is not int or description.node >= 0
+                ):  # forward mode has tangents for nodes
                     yield description.node, contribution
             elif type(description) is Child and isinstance(tangent, Tangent):
                 obj = description.primal

@@ -95,7 +95,7 @@ class Recording(Overlay):
                         record.entries[name] = UNSET
 
     def _lowerer(self) -> Lowerer:
-        return Lowerer(self.containers, self.entries if self.swept_later else None)
+        return Lowerer(self.containers, self.swept_later)
 
     # -- what the function was given and what it returned ------------------------------------------------------------
 
@@ -357,11 +357,19 @@ def match(
         value, cotangent, where = pending.pop()
         if isinstance(cotangent, ZeroTangent | NoTangent) or (cotangent is None and value is None):
             continue
+        if isinstance(value, ZeroTangent | NoTangent):
+            continue  # of an inner gradient: a constant
         if type(value) is TracedArray or is_differentiable(value):
-            seed = _check_array(value, cotangent, where)
+            seed = check_array(value, cotangent, where)
             node = recording.node_of(value)
             if node is not None:
                 seeds.append((node, seed))
+        elif isinstance(value, Tangent) and isinstance(cotangent, Tangent) and value._cls is cotangent._cls:
+            # The result of an inner gradient.
+            if (id(value), id(cotangent)) not in seen:
+                seen.add((id(value), id(cotangent)))
+                where = f"{where}, Tangent[{value._cls.__name__}]"
+                pending += [(value[name], cotangent[name], f"{where}.{name}") for name in cotangent]
         elif isinstance(cotangent, Tangent):
             if not is_captured(value) or not issubclass(type(value), cotangent._cls):
                 raise CotangentError(
@@ -375,37 +383,37 @@ def match(
                 final = recording.entry_of_final(value, name)
                 pending.append((final, cotangent[name], f"{type(value).__name__}.{name}"))
         else:
-            values, cotangents = children(value), children(cotangent)
-            if values is None:
-                raise CotangentError(
-                    f"{where} is {describe(value)} and has no tangent space, but its cotangent is "
-                    f"{describe(cotangent)}. Give mutangent.NoTangent() for it."
-                )
-            if (
-                cotangents is None
-                or len(values) != len(cotangents)
-                or isinstance(value, dict) != isinstance(cotangent, dict)
-            ):
-                got = (
-                    describe(cotangent)
-                    if cotangents is None
-                    else f"a {type(cotangent).__name__} of {len(cotangents)}"
-                )
-                raise CotangentError(
-                    f"{where} is a {type(value).__name__} of {len(values)} values, but its cotangent is {got}. "
-                    "Give one cotangent per value, in the same structure."
-                )
-            keys = list(value) if isinstance(value, dict) else list(range(len(values)))
-            if isinstance(value, dict) and set(value) != set(cotangent):
-                raise CotangentError(
-                    f"{where} has the keys {list(value)}, but its cotangent has {list(cotangent)}."
-                )
-            pending += [(value[key], cotangent[key], f"{where}[{key!r}]") for key in keys]
+            pending += _paired_items(value, cotangent, where)
     return seeds
 
 
-def _check_array(value: Any, cotangent: Any, where: str) -> Any:
-    """A cotangent as an array of the value's shape and dtype, or an error that says what is wrong with it."""
+def _paired_items(value: Any, cotangent: Any, where: str) -> list[tuple[Any, Any, str]]:
+    """The items of a container with their cotangents, or an error about the structure."""
+    values, cotangents = children(value), children(cotangent)
+    if values is None:
+        raise CotangentError(
+            f"{where} is {describe(value)} and has no tangent space, but its cotangent is {describe(cotangent)}. Give "
+            "mutangent.NoTangent() for it."
+        )
+    is_dict = isinstance(value, dict)
+    if cotangents is None or len(values) != len(cotangents) or is_dict != isinstance(cotangent, dict):
+        got = (
+            describe(cotangent)
+            if cotangents is None
+            else f"a {type(cotangent).__name__} of {len(cotangents)}"
+        )
+        raise CotangentError(
+            f"{where} is a {type(value).__name__} of {len(values)} values, but its cotangent is {got}. Give one "
+            "cotangent per value, in the same structure."
+        )
+    if is_dict and set(value) != set(cotangent):
+        raise CotangentError(f"{where} has the keys {list(value)}, but its cotangent has {list(cotangent)}.")
+    keys = list(value) if is_dict else list(range(len(values)))
+    return [(value[key], cotangent[key], f"{where}[{key!r}]") for key in keys]
+
+
+def check_array(value: Any, cotangent: Any, where: str, noun: str = "cotangent") -> Any:
+    """A cotangent (or tangent) as an array of the value's shape and dtype, or an error that says what is wrong with it."""
     spec = spec_of(value)
     given = primal(cotangent)
     if (
@@ -413,22 +421,22 @@ def _check_array(value: Any, cotangent: Any, where: str) -> Any:
         or spec_of(given).dtype.kind not in "biufc"
     ):
         raise CotangentError(
-            f"the cotangent of {where} must be {describe_spec(spec)}, and it is {describe(given)}."
+            f"the {noun} of {where} must be {describe_spec(spec)}, and it is {describe(given)}."
         )
     if is_array(given) and spec_of(given).dtype.kind in "biu":
         raise CotangentError(
-            f"the cotangent of {where} has dtype {spec_of(given).dtype}, and the value has dtype {spec.dtype}. Give a "
-            "cotangent of the value's kind, for example `y_bar.astype(y.dtype)`."
+            f"the {noun} of {where} has dtype {spec_of(given).dtype}, and the value has dtype {spec.dtype}. Give a "
+            f"{noun} of the value's kind, for example `y_bar.astype(y.dtype)`."
         )
     shape = np.shape(given)
     if shape != spec.shape:
         raise CotangentError(
-            f"the cotangent of {where} has shape {shape}, and the value has shape {spec.shape}. Give a cotangent of the "
+            f"the {noun} of {where} has shape {shape}, and the value has shape {spec.shape}. Give a {noun} of the "
             "value's shape."
         )
     if spec_of(given).dtype.kind == "c" and spec.dtype.kind == "f":
         raise CotangentError(
-            f"the cotangent of {where} is complex ({spec_of(given).dtype}), and the value is real ({spec.dtype}). "
+            f"the {noun} of {where} is complex ({spec_of(given).dtype}), and the value is real ({spec.dtype}). "
             "Give its real part."
         )
     if type(cotangent) is TracedArray:

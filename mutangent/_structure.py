@@ -18,7 +18,7 @@ from typing import Any, Final
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
 from ._in_place import base_of, derive, detached, is_entry, root_of, settle
-from ._tangent import children, rebuild
+from ._tangent import Tangent, children, combine, rebuild
 from ._traced import TracedArray, primal
 
 
@@ -233,12 +233,12 @@ def refuse_uncaptured(
 class Lowerer:
     """Takes the traced values of a closed recording out of what the function left behind."""
 
-    __slots__ = ("containers", "copies", "entries", "seen")
+    __slots__ = ("containers", "copies", "copy_computed", "seen")
 
-    def __init__(self, containers: Containers, entries: list[Any] | None = None) -> None:
+    def __init__(self, containers: Containers, copy_computed: bool = False) -> None:
         self.containers = containers
-        # Given for sweeps that come later: a result that the caller may overwrite must not be an array of the tape.
-        self.entries = entries
+        # For sweeps that come later: a result that the caller may overwrite must not be an array that the tape reads.
+        self.copy_computed = copy_computed
         self.copies: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, Any] = {}  # holds what it has walked, so that ids stay valid
 
@@ -247,13 +247,15 @@ class Lowerer:
         kind = type(value)
         if kind is TracedArray:
             while type(value) is TracedArray and value._tape.all is None:
-                value = settle(value) if self.entries is None else self._settle(value, self.entries)
+                value = self._settle(value) if self.copy_computed else settle(value)
             return value
         if kind in _IMMUTABLE:
             return value
         if isinstance(value, tuple):
             items = [self.lower(item) for item in value]
             return value if same_parts(items, list(value)) else rebuild(value, items)
+        if isinstance(value, Tangent):
+            return combine(self.lower, value)
         if isinstance(value, list | dict | deque):
             known = self.containers.by_working.get(id(value))
             if known is not None:
@@ -263,15 +265,15 @@ class Lowerer:
                 self.lower_items(value)
         return value
 
-    def _settle(self, traced: TracedArray, entries: list[Any]) -> Any:
+    def _settle(self, traced: TracedArray) -> Any:
         """`settle`, with a copy of what was computed inside. Copies of one traced value are one array."""
         root = root_of(traced)
-        if not is_array(primal(traced)) or is_entry(root, entries):
+        if not is_array(primal(traced)) or is_entry(root):
             return settle(traced)
         known = self.copies.get(id(traced))
         if known is None:
             base = base_of(traced)
-            whole = settle(traced) if base is None else self._settle(base, entries)
+            whole = settle(traced) if base is None else self._settle(base)
             value = detached(whole) if base is None else derive(whole, traced._how)
             known = self.copies[id(traced)] = (traced, value)
         return known[1]

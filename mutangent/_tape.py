@@ -99,7 +99,7 @@ class Tape:
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._sums: list[tuple[Any, int]] = []
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
-        self.leaves: list[Any] = []
+        self.leaves: dict[int, Any] = {}
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.mutable: dict[int, Any] = {}
         self.shadowed: dict[int, tuple[Any, Any]] = {}
@@ -111,7 +111,7 @@ class Tape:
 
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
-        self.leaves = []
+        self.leaves = {}
         self.mutable = {}
         self.origins = {}
         self.shadowed = {}
@@ -133,7 +133,7 @@ class Tape:
 
     def guard(self) -> None:
         """Remember the contents of the leaves' arrays, for sweeps that come later than the recording."""
-        for leaf in self.leaves:
+        for leaf in self.leaves.values():
             if is_plain_array(leaf._value) and id(leaf) not in self.shadowed:
                 self._sums.append((leaf._value, _checksum(leaf._value)))
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._arrays import COMPLEX128, FLOAT64, describe, is_differentiable, spec_of
+from ._arrays import COMPLEX128, FLOAT64, describe, is_array, is_differentiable, spec_of
 from ._errors import GradientTypeError, NoRuleError, TracedValueError
 from ._tape import CALL, LEAF, UNPACK, Tape
 
@@ -247,12 +247,12 @@ def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:
     spec = spec_of(value)
     entries.append((LEAF, -1, None, spec.shape, spec.dtype))
     leaf = new_traced(tape, len(entries) - 1, value)
-    if spec.shape:
-        tape.leaves.append(leaf)
+    if is_array(value):
+        tape.leaves[id(leaf)] = leaf
     return leaf
 
 
-def append(entries: list[Any], tape: Tape, rule: Any, parents: Any, saved: Any, value: Any) -> TracedArray:
+def append(entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value: Any) -> TracedArray:
     try:
         shape, dtype = value.shape, value.dtype
     except AttributeError:
@@ -260,13 +260,16 @@ def append(entries: list[Any], tape: Tape, rule: Any, parents: Any, saved: Any, 
     traced: TracedArray = _new(TracedArray)
     traced._value = value
     traced._tape = tape
-    traced._node = len(entries)
-    entries.append((rule, parents, saved, shape, dtype))
+    if type(entries) is list:
+        traced._node = len(entries)
+        entries.append((rule, parents, saved, shape, dtype))
+    else:  # forward mode: the node is the tangent
+        traced._node = entries.push(rule, parents, saved, shape, dtype)
     return traced
 
 
 def new_outputs(
-    entries: list[Any], tape: Tape, pull: Callable[[dict[int, Any]], Any], values: list[Any]
+    entries: Any, tape: Tape, pull: Callable[[dict[int, Any]], Any], values: list[Any]
 ) -> list[TracedArray]:
     """Traced values for the results of a call whose derivative is the closure `pull`.
 
@@ -274,7 +277,10 @@ def new_outputs(
     """
     call = len(entries)
     entries.append((CALL, -1, pull, (), None))
-    return [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
+    outputs = [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
+    if type(entries) is not list:
+        entries.push_call(pull, outputs)
+    return outputs
 
 
 def require_scalar(value: Any, name: str) -> None:
