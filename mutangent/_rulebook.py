@@ -64,6 +64,8 @@ class Rule:
         Takes the arguments of a call and returns what about them has no rule, or None.
     user : callable or None
         The user's rule, or the function that a ``"composed"`` one is written as.
+    reason : str
+        Why there is no rule, and what to write instead, for a function that is known to have none.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class Rule:
         "linear",
         "multiple",
         "name",
+        "reason",
         "refuse",
         "sequence",
         "user",
@@ -94,6 +97,7 @@ class Rule:
         self.keywords: dict[str, int] = {}
         self.refuse: Callable[..., str | None] | None = None
         self.user: Callable[..., Any] | None = None
+        self.reason = ""
 
     def __repr__(self) -> str:
         return f"<rule of {self.name}: {self.kind or 'none'}>"
@@ -190,6 +194,12 @@ def constant(*functions: Callable[..., Any]) -> None:
         _fill(function, "constant", ())
 
 
+def unsupported(reason: str, *functions: Callable[..., Any]) -> None:
+    """Say why functions have no rule yet and what to write instead; `no_rule` repeats it."""
+    for function in functions:
+        rule(function).reason = reason
+
+
 def rrule(function: Callable[..., Any]) -> Callable[[F], F]:
     """Give a NumPy function or a ufunc a rule.
 
@@ -251,6 +261,12 @@ def no_rule(function: Callable[..., Any], detail: str = "") -> NoRuleError:
     if isinstance(function, np.ufunc):
         module = "numpy" if getattr(np, name, None) is function else None
     full = f"{module}.{name}" if module else name
+    known = _rules.get(function)
+    if known is not None and known.reason:
+        return NoRuleError(
+            f"{full}{detail} has no derivative rule, and a traced value was passed to it: {known.reason}. If no gradient "
+            "is to flow, pass `mutangent.stop_gradient(x)`."
+        )
     return NoRuleError(
         f"{full}{detail} has no derivative rule, and a traced value was passed to it. Write it with functions that have "
         f"one, register a rule with `mutangent.rrule`, or, if no gradient is to flow, pass "
