@@ -274,6 +274,9 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     """Record a function with a user's rule for it."""
     assert row.user is not None
     values = [lower(a, tape) for a in args]
+    for value in values:
+        if type(value) is np.ndarray:
+            tape.lent[id(value)] = value
     y, pullback = row.user(*values, **{k: lower(v, tape) for k, v in kwargs.items()})
     layers = [level_of(a, tape) if type(a) is TracedArray else None for a in args]
 

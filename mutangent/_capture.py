@@ -16,6 +16,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -31,7 +32,25 @@ C = TypeVar("C", bound=type)
 
 TRAINABLE: Final = "mutangent.trainable"
 _overlay: Final[ContextVar[Any]] = ContextVar("mutangent overlay", default=None)
-current: Final = _overlay.get
+_get: Final = _overlay.get
+
+
+def current() -> Any:
+    """The overlay that is open in this thread, or None."""
+    overlay = _get()
+    # A thread that was given a copy of the context, by `asyncio.to_thread` for example, sees plain values.
+    return overlay if overlay is None or overlay.thread == get_ident() else None
+
+
+def leave_closed() -> None:
+    """Step out of recordings that were closed out of order and are still current."""
+    overlay = current()
+    if overlay is not None and overlay.closed:
+        while overlay is not None and overlay.closed:
+            overlay = overlay.outer
+        _overlay.set(overlay)
+
+
 MISSING: Final = object()  # no value here yet; look below
 UNSET: Final = object()  # on entry the field had no value at all
 
@@ -59,8 +78,8 @@ class CapturedField:
     def __get__(self, obj: Any, cls: type | None = None) -> Any:
         if obj is None:
             return self
-        overlay = current()
-        if overlay is None:
+        overlay = _get()
+        if overlay is None or overlay.thread != get_ident():
             return self.raw_get(obj)
         record = overlay.records.get(id(obj))
         if record is not None:
@@ -70,16 +89,16 @@ class CapturedField:
         return overlay.first_read(obj, self)
 
     def __set__(self, obj: Any, value: Any) -> None:
-        overlay = current()
-        if overlay is None:
+        overlay = _get()
+        if overlay is None or overlay.thread != get_ident():
             # A traced value of a closed recording is its plain value.
             self.raw_set(obj, primal(value) if type(value) is TracedArray else value)
         else:
             overlay.write(obj, self, value)
 
     def __delete__(self, obj: Any) -> None:
-        overlay = current()
-        if overlay is None:
+        overlay = _get()
+        if overlay is None or overlay.thread != get_ident():
             self.raw_delete(obj)
         else:
             overlay.delete(obj, self)
@@ -438,6 +457,7 @@ class Overlay:
 
     def __init__(self, outer: Overlay | None) -> None:
         self.outer = outer
+        self.thread = get_ident()
         self.records: dict[int, Record] = {}
         self.log: dict[int, Record] = self.records  # the same records, kept after closing
         self.containers = Containers()
@@ -602,6 +622,16 @@ class Overlay:
                         )
         lowerer.commit(copies)
         self._store(list(self.log.values()), lowerer)
+
+    def remember_unread(self) -> None:
+        """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
+        for record in self.log.values():
+            for name, field in record.schema.fields.items():
+                if name not in record.entries:
+                    try:
+                        record.entries[name] = Unread(self.peek(record.obj, field))
+                    except AttributeError:
+                        record.entries[name] = UNSET
 
     def rollback(self) -> None:
         """Leave the objects as they were. Objects made inside have no before: they get their values."""

@@ -158,6 +158,11 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
 def _own_buffer(root: TracedArray) -> Any:
     """An array with the root's contents that nothing else refers to."""
     tape = root._tape
+    if id(root) in tape.locked:
+        raise InPlaceError(
+            f"{describe(primal(root))} is written in place, and a user's rule returned it, or part of it, as its "
+            "result, so that two names share memory. Let the rule return a copy."
+        )
     if id(root) not in tape.mutable:
         value = root._value
         if id(root) in tape.leaves:
@@ -189,6 +194,12 @@ def _shadow(root: TracedArray, array: Any) -> None:
                 f"{describe(primal(array))} is written in place, and another field or argument holds "
                 f"{describe(primal(other))} that shares memory with it. Hold the array once, and make the view where it "
                 "is needed."
+            )
+    for lent in tape.lent.values():
+        if _overlap(lent, array):
+            raise InPlaceError(
+                f"{describe(array)} of a field or argument is written in place, and a user's rule that was called before "
+                "may read it in its pullback. Assign a new array to the field: `m.w = m.w + step`."
             )
     tape.shadowed[id(root)] = (root, _source(root))
     if type(array) is np.ndarray:

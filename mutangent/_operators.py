@@ -105,7 +105,7 @@ class Operations:
 
     @property
     def real(self: Any) -> Any:
-        return np.real(self)
+        return self if type(primal(self)) is float else np.real(self)
 
     @property
     def imag(self: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import describe, is_differentiable, spec_of, zeros
-from ._capture import UNSET, Overlay, Unread, _overlay, current, is_captured, schema_of
+from ._capture import UNSET, Overlay, Unread, _overlay, current, is_captured
 from ._context import pause
 from ._errors import NoRuleError, RuleError
 from ._identity import IdentityMap
@@ -39,10 +39,21 @@ class Frame(Overlay):
         super().__init__(outer)
         self.tape_below = tape
 
+        self.lent: dict[int, tuple[Any, Any, TracedArray | None]] = {}
+        lent = self.lent
+
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
             lowered = lower(value, tape)
-            return lowered, Leaf(-1 if layer is None else layer._node, lowered)
+            described = Leaf(-1 if layer is None else layer._node, lowered)
+            if type(lowered) is np.ndarray:
+                # The rule reads the array itself, and must not write into it: nothing would record that.
+                shown = lowered.view()
+                shown.flags.writeable = False
+                lent[id(shown)] = (shown, lowered, layer)
+                tape.lent[id(lowered)] = lowered
+                lowered = shown
+            return lowered, described
 
         self.lifter = Lifter(strip, is_captured, self.containers)
 
@@ -146,6 +157,8 @@ class _Call:
     def record(self, value: Any) -> Any:
         """Put the call on the tape, commit what it wrote, and return its traced value."""
         entries: Any = self.tape.entries
+        self.frame.remember_unread()
+        self._check_reads()
         self._check_writes()
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
@@ -157,7 +170,10 @@ class _Call:
                     f"the rule of {self.name} used a traced value that is neither an argument nor a field, so its "
                     "derivative would be lost. Pass it as an argument."
                 )
+            leaf = self._give_back(leaf)
             made.append(append(entries, self.tape, UNPACK, call, len(made), leaf))
+            if type(leaf) is np.ndarray:
+                self._lock_if_shared(leaf, made[-1])
             return made[-1], Leaf(len(made) - 1, leaf)
 
         lifter = Lifter(make_output, is_captured, Containers())
@@ -169,7 +185,54 @@ class _Call:
         if type(entries) is not list:
             entries.push_call(self.pull, made)
         self.frame.commit()
+        # The tape keeps this call; it must not keep the recording, or nothing would be freed without the collector.
+        self.frame.outer = None
         return traced
+
+    def _give_back(self, value: Any) -> Any:
+        """The array itself in place of the read-only view of it that the rule was shown."""
+        known = self.frame.lent.get(id(value))
+        return value if known is None else known[1]
+
+    def _lock_if_shared(self, value: Any, output: TracedArray) -> None:
+        """A result that shares memory with an operand cannot be written in place: neither would see the other's write."""
+        for _, array, layer in self.frame.lent.values():
+            if np.may_share_memory(array, value):
+                self.tape.locked[id(output)] = output
+                if layer is not None:
+                    self.tape.locked[id(layer)] = layer
+
+    def _check_reads(self) -> None:
+        """Refuse if the rule read numbers that no argument leads to: its pullback has no place for their tangents."""
+        log = self.frame.log
+        reached: dict[int, Any] = {}
+        pending = list(self.arguments)
+        while pending:
+            description = pending.pop()
+            if type(description) is Group:
+                pending += description.items
+            elif type(description) is Child and id(description.primal) not in reached:
+                reached[id(description.primal)] = description.primal
+                record = log.get(id(description.primal))
+                if record is not None:
+                    entries = [self._described(entry) for entry in record.entries.values()]
+                    pending += entries
+        for record in log.values():
+            if id(record.obj) in reached or record.born:
+                continue
+            for name, entry in record.entries.items():
+                if type(entry) is Leaf and (type(entry.node) is not int or entry.node >= 0):
+                    cls = type(record.obj).__name__
+                    raise RuleError(
+                        f"the rule of {self.name} read {cls}.{name}, and no argument leads to that {cls}, so its "
+                        "derivative would be lost: a pullback returns one tangent per argument. Pass the object as an argument."
+                    )
+
+    def _described(self, entry: Any) -> Description:
+        """The description of a field on entry of the call; numbers that were not read are marked."""
+        if type(entry) is not Unread:
+            return None if entry is UNSET else entry
+        return Lifter(lambda leaf: (leaf, _UNREAD), is_captured, Containers()).lift(entry.value, "a field")[1]
 
     def _check_writes(self) -> None:
         if not self.takes_written:
@@ -247,22 +310,10 @@ class _Call:
 
     def _fields_of(self, obj: Any, tangent: Tangent) -> Iterator[tuple[Description, Any, str]]:
         record = self.frame.log.get(id(obj))
-        schema = schema_of(type(obj))
-        assert schema is not None
         for name in tangent:
             entry = UNSET if record is None else record.entries.get(name, UNSET)
             where = f"{type(obj).__name__}.{name}"
-            if entry is UNSET or type(entry) is Unread:
-                # No number of it was read, but objects in it may have been, by another way.
-                try:
-                    value = (
-                        entry.value if type(entry) is Unread else self.frame.peek(obj, schema.fields[name])
-                    )
-                except AttributeError:
-                    continue
-                lifter = Lifter(lambda leaf: (leaf, _UNREAD), is_captured, Containers())
-                entry = lifter.lift(value, where)[1]
-            yield entry, tangent[name], where
+            yield self._described(entry), tangent[name], where
 
     def _check(self, leaf: Leaf, tangent: Any, where: str) -> Any:
         plain = primal(tangent)

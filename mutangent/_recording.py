@@ -19,6 +19,7 @@ from ._capture import (
     _overlay,
     current,
     is_captured,
+    leave_closed,
     schema_of,
 )
 from ._errors import ContextError, CotangentError
@@ -64,11 +65,19 @@ class Recording(Overlay):
         assert self._token is not None
         _overlay.reset(self._token)
         self._token = None
+        leave_closed()
+        paused = self.tape.entries is None
         self.tape.close()
         self.close()
         if kind is not None:
             self.rollback()
             return
+        if paused:
+            self.rollback()
+            raise ContextError(
+                "the recording ended inside a mutangent.pause() block, perhaps of a generator that was not finished, so "
+                "that what came after it was not recorded. Leave the block, or finish the generator, first."
+            )
         try:
             self.commit()
         except BaseException:
@@ -78,21 +87,11 @@ class Recording(Overlay):
     def commit(self) -> None:
         """Commit fields, containers, and the contents of arrays that were written in place."""
         if self.swept_later:
-            self._remember_unread()
+            self.remember_unread()
         super().commit()
         commit_contents(self.tape)
         if self.swept_later:
             self.tape.guard()
-
-    def _remember_unread(self) -> None:
-        """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
-        for record in self.log.values():
-            for name, field in record.schema.fields.items():
-                if name not in record.entries:
-                    try:
-                        record.entries[name] = Unread(self.peek(record.obj, field))
-                    except AttributeError:
-                        record.entries[name] = UNSET
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.swept_later)
@@ -209,7 +208,7 @@ class Gradients:
         self._given: set[int] = {id(seed) for seed in seeds}
         self._seeds = seeds
         # One tangent per list or dict, as per object.
-        self._groups: dict[int, Any] = {}
+        self._groups: dict[tuple[int, bool], tuple[Any, Any]] = {}
         known = recording.containers
         self._containers = Containers()
         self._containers.by_original = dict(known.by_original)
@@ -249,10 +248,13 @@ class Gradients:
         if type(description) is Child:
             return self._shell(description.primal)
         if type(description) is Group:
-            made = self._groups.get(id(description))
-            if made is None:
-                made = rebuild(description.model, [self._visit(item, dense) for item in description.items])
-                self._groups[id(description)] = made
+            known = self._groups.get((id(description), dense))
+            if known is not None:
+                return known[1]
+            made = rebuild(description.model, [self._visit(item, dense) for item in description.items])
+            if not isinstance(description.model, tuple):
+                # It holds the description, so that its id stays its own.
+                self._groups[id(description), dense] = (description, made)
             return made
         return NONE
 

@@ -83,6 +83,8 @@ class Tape:
         "all",
         "entries",
         "leaves",
+        "lent",
+        "locked",
         "mutable",
         "origins",
         "serial",
@@ -101,6 +103,8 @@ class Tape:
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
         self.origins: dict[int, tuple[Any, Any]] = {}
+        self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
+        self.locked: dict[int, Any] = {}
         self.mutable: dict[int, Any] = {}
         self.shadowed: dict[int, tuple[Any, Any]] = {}
         self.views: dict[int, list[Any]] = {}
@@ -112,6 +116,7 @@ class Tape:
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
         self.leaves = {}
+        self.locked = {}
         self.mutable = {}
         self.origins = {}
         self.shadowed = {}

@@ -1,0 +1,42 @@
+"""Operations of the rules' own, and the plain value of an operand.
+
+A composed function sometimes rests on a step that is no NumPy function: one mode of a NumPy function, for which there is
+a derivative, or a look at the numbers themselves, which decide on a selection. Such a step finds the recording as NumPy's
+functions do, by the `__array_function__` of a traced operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._rulebook import constant
+
+
+def is_traced(x: Any) -> bool:
+    """Whether `x` is a traced value. Rules do not know the class, so this asks for what no other array has."""
+    return hasattr(x, "_scatter")
+
+
+def dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as an operation that a rule can be declared for, by the name that this returns."""
+
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            if is_traced(x):
+                return x.__array_function__(operation, (type(x),), args, kwargs)
+        return function(*args, **kwargs)
+
+    operation.__name__ = function.__name__.lstrip("_")
+    operation.__module__ = function.__module__
+    return operation
+
+
+def _plain(x: Any) -> Any:
+    return x
+
+
+plain = dispatched(_plain)
+"""The plain value of an array, traced or not. What is computed from it is a constant."""
+
+constant(plain)
