@@ -7,7 +7,7 @@ from . import _operators as _operators  # gives TracedArray its operators
 from . import nn, optim, testing
 from . import rules as rules  # fills the rulebook
 from ._capture import field
-from ._context import Context, pause, stop_gradient
+from ._context import Context, pause, primal, stop_gradient
 from ._decorator import differentiable
 from ._errors import (
     ContextError,
@@ -26,7 +26,7 @@ from ._jvp import jvp
 from ._primitive import non_differentiable, primitive
 from ._rulebook import rrule
 from ._tangent import NoTangent, Tangent, ZeroTangent
-from ._traced import TracedArray, primal
+from ._traced import TracedArray
 from ._transforms import grad, value_and_grad, vjp
 
 __version__ = "0.1.0"

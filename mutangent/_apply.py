@@ -185,6 +185,8 @@ def _record(
         for value, layer in zip(values, layers, strict=True)
     ]
     entries: Any = tape.entries
+    if kwargs:
+        kwargs = {name: tape.constant(value) for name, value in kwargs.items()}
     if row.kind == "elementwise":
         read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
         return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from ._arrays import describe, is_array, is_differentiable, spec_of
+from ._arrays import describe, is_array, is_differentiable, is_plain_array, spec_of
 from ._capture import current, is_captured
 from ._errors import ContextError, GradientTypeError
 from ._identity import IdentityMap
@@ -15,7 +15,8 @@ from ._recording import Gradients, Recording, match, zero_like
 from ._structure import Leaf
 from ._tangent import ZERO, Tangent, children, map_container
 from ._tape import Tape
-from ._traced import TracedArray, primal, require_scalar
+from ._traced import TracedArray, require_scalar
+from ._traced import primal as plain
 
 
 class Context:
@@ -138,7 +139,7 @@ class Context:
         node = self._node_of(recording, out)
         require_scalar(out, "the target of grad")
         watched = frozenset(node for source in sources for node in self._nodes(recording, source))
-        gradients = recording.gradients([(node, spec_of(primal(out)).dtype.type(1))], keep=watched)
+        gradients = recording.gradients([(node, spec_of(plain(out)).dtype.type(1))], keep=watched)
         tangents = tuple(self._tangent_of(recording, gradients, source) for source in sources)
         return tangents[0] if len(sources) == 1 else tangents
 
@@ -173,7 +174,7 @@ class Context:
         if cotangent is None:
             node = self._node_of(recording, out)
             require_scalar(out, "the target of tangents without a cotangent")
-            seeds = [(node, spec_of(primal(out)).dtype.type(1))]
+            seeds = [(node, spec_of(plain(out)).dtype.type(1))]
         else:
             seeds = match(recording, out, cotangent, "the target")
         records = [record for record in recording.log.values() if not record.born]
@@ -190,7 +191,7 @@ class Context:
             else:
                 where = "was not computed from anything that this context traced"
             raise ContextError(
-                f"the target, {describe(primal(out))}, {where}. Compute it inside `with mutangent.Context() as ctx:` "
+                f"the target, {describe(plain(out))}, {where}. Compute it inside `with mutangent.Context() as ctx:` "
                 "from fields of captured objects or from `ctx.watch(array)`."
             )
         return node
@@ -199,7 +200,7 @@ class Context:
         if type(source) is TracedArray:
             node = recording.node_of(source)
             if node is None:
-                raise ContextError(f"the source, {describe(primal(source))}, was traced by another context.")
+                raise ContextError(f"the source, {describe(plain(source))}, was traced by another context.")
             yield node
         elif is_captured(source):
             return
@@ -269,6 +270,39 @@ def pause() -> Iterator[None]:
             tape.entries = entries
 
 
+def primal(x: Any) -> Any:
+    """The plain value of a traced one; anything else is returned as it is.
+
+    Parameters
+    ----------
+    x : object
+        A traced value, or anything.
+
+    Returns
+    -------
+    object
+        The value without tracing; derivatives do not flow through it. An array must not be written while its
+        recording is open; afterwards it is a copy, since a pullback may read the original.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> def loss(x):
+    ...     print("x is", mt.primal(x))
+    ...     return x**2
+    >>> mt.grad(loss)(3.0)
+    x is 3.0
+    6.0
+    """
+    value = plain(x)
+    if type(x) is not TracedArray or not is_plain_array(value):
+        return value
+    layer: Any = x
+    while type(layer) is TracedArray and layer._tape.all is None:
+        layer = layer._value
+    return value if type(layer) is TracedArray else value.copy()
+
+
 def stop_gradient(x: Any) -> Any:
     """A constant copy: no derivative, of any order, flows through it.
 
@@ -291,7 +325,7 @@ def stop_gradient(x: Any) -> Any:
     >>> mt.grad(lambda x: x * mt.stop_gradient(x))(3.0)
     3.0
     """
-    x = primal(x)
+    x = plain(x)
     if is_captured(x):
         raise GradientTypeError(
             f"stop_gradient was given a {type(x).__name__}. Use it on the values of its fields, or compute under "

@@ -11,26 +11,33 @@ not grow with the number of steps. It reads the same rows:
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
-from ._accumulate import Cotangents, broadcast
+from ._accumulate import Cotangents, broadcast, to_real
 from ._arrays import Array, Spec, spec_of, zeros
 from ._rulebook import Rule
-from ._tape import CALL, INDEX, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
+from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
 from ._traced import TracedArray, new_leaf, primal
-
-ZERO: Final = None  # the tangent of a traced value to which no tangent was given
 
 
 class Pusher:
-    """Stands in the place of a tape's list of entries."""
+    """Stands in the place of a tape's list of entries.
 
-    __slots__ = ("_several",)
+    Parameters
+    ----------
+    outside : callable
+        Gives a context in which a user's pullback may read objects without being followed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_outside", "_several")
+
+    def __init__(self, outside: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._outside = outside
         self._several: list[Array | None] | None = None
 
     def __len__(self) -> int:
@@ -42,32 +49,88 @@ class Pusher:
     def append(self, entry: Entry) -> None:
         """Take a call with several results; their tangents are asked for next, one by one."""
         rule, parents, saved, _, _ = entry
-        self._several = None if rule is CALL else push_several(rule, parents, saved)
+        if rule is not LEAF:
+            self._several = None if rule is CALL else push_several(rule, parents, saved)
 
     def push(self, rule: Any, parents: Any, saved: Any, shape: tuple[int, ...], dtype: Any) -> Array | None:
-        """The tangent of the result of one operation."""
+        """The tangent of the result of one operation; None if none of its operands has one."""
+        # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            tangent = self._push(rule, parents, saved, Spec(shape, dtype))
+        return None if tangent is None else as_tangent(tangent, shape, dtype)
+
+    def _push(self, rule: Any, parents: Any, saved: Any, spec: Spec) -> Array | None:
         if type(rule) is Rule:
-            tangent = (
-                push_elementwise(rule, parents, saved)
-                if rule.kind == "elementwise"
-                else push_function(rule, parents, saved, Spec(shape, dtype))
-            )
-            return None if tangent is None else as_tangent(tangent, shape)
+            if rule.kind == "elementwise":
+                return push_elementwise(rule, parents, saved)
+            return push_function(rule, parents, saved, spec)
         if rule is INDEX:
-            return None if parents is None else as_tangent(parents[saved], ())
+            return None if parents is None else parents[saved]
         if rule is SET_ITEM:
-            return _push_set_item(parents, saved, Spec(shape, dtype))
+            return _push_set_item(parents, saved, spec)
         if rule is SCATTER:
-            return None if parents is None else _scatter(parents, saved, Spec(shape, dtype))
+            return None if parents is None else _scatter(parents, saved, spec)
         return None if self._several is None else self._several[saved]  # one of several results
 
     def push_call(
         self, pull: Callable[[dict[int, Any]], Iterable[tuple[Any, Any]]], outputs: list[TracedArray]
     ) -> None:
         """Give the results of a user's rule their tangents."""
-        for number, output in enumerate(outputs):
-            node: Any = transpose(_pull_one(pull, number), spec_of(primal(output)), output._value)
-            output._node = node
+        with self._outside(), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for number, output in enumerate(outputs):
+                spec = spec_of(primal(output))
+                tangent = transpose(_pull_one(pull, number), spec, output._value)
+                node: Any = None if tangent is None else as_tangent(tangent, *spec)
+                output._node = node
+
+
+class ForwardTape(Tape):
+    """A tape without entries. What is computed is pushed at once, so nothing needs to be kept for later.
+
+    Its notes on arrays written in place are let go with the arrays.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, pusher: Pusher) -> None:
+        entries: Any = pusher
+        super().__init__(entries)
+        mutable: Any = weakref.WeakValueDictionary()
+        locked: Any = weakref.WeakValueDictionary()
+        self.mutable, self.locked = mutable, locked
+        self.lent = _Nothing()
+        self.views = _LiveViews()
+
+    def constant(self, value: Any) -> Any:
+        """A constant operand is read before anybody can change it."""
+        return value
+
+
+class _Nothing(dict[int, Any]):
+    """Keeps nothing."""
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        pass
+
+
+class _LiveViews(dict[int, list[Any]]):
+    """The views of each root, without those that are gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._added = 0
+        self._alive = 0
+
+    def setdefault(self, key: int, default: list[Any], /) -> list[Any]:  # type: ignore[override]
+        """The list of a root's views, for one more. Now and then, the others are looked through."""
+        self._added += 1
+        if self._added > 2 * self._alive + 64:
+            for root, views in list(self.items()):
+                views[:] = [view for view in views if view() is not None]
+                if not views:
+                    del self[root]
+            self._alive = self._added = sum(map(len, self.values()))
+        return super().setdefault(key, default)
 
 
 def _pull_one(
@@ -81,10 +144,14 @@ def has_tangent(parent: Any) -> bool:
     return parent is not None and type(parent) is not int
 
 
-def as_tangent(tangent: Array, shape: tuple[int, ...]) -> Array:
-    """A tangent with a dtype, and of the shape of its value."""
+def as_tangent(tangent: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A tangent of the shape and dtype of its value."""
     if type(tangent) is float or type(tangent) is complex:
-        tangent = np.float64(tangent) if type(tangent) is float else np.complex128(tangent)
+        tangent = dtype.type(tangent)
+    elif tangent.dtype != dtype:
+        if dtype.kind == "f" and tangent.dtype.kind == "c":
+            tangent = to_real(tangent)
+        tangent = tangent.astype(dtype)
     return broadcast(tangent, shape) if shape and tangent.shape != shape else tangent
 
 
@@ -200,8 +267,8 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
     cotangents = Cotangents(len(entries))
     cotangents.add(total._node, np.float64(1.0).astype(total.dtype))
     sweep(entries, cotangents)
-    found = cotangents.slots[g._node]
-    return None if found is None else found
+    found: Array | None = cotangents.slots[g._node]
+    return found
 
 
 def _push_set_item(parents: Any, saved: Any, spec: Spec) -> Array | None:
@@ -209,7 +276,10 @@ def _push_set_item(parents: Any, saved: Any, spec: Spec) -> Array | None:
     base, value = parents
     if not has_tangent(base) and not has_tangent(value):
         return None
-    made = base.copy() if has_tangent(base) else zeros(spec, primal(value))
+    if not has_tangent(base):
+        made = zeros(spec, primal(value))
+    else:  # the tangent of a 0-d array may be a scalar
+        made = np.array(base) if issubclass(type(base), np.generic) else base.copy()
     if not has_tangent(value):
         made[index] = 0
         return made

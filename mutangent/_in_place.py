@@ -93,8 +93,15 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     """`x[index] = value`."""
     require_writeable(x)
     tape = x._tape
-    if tape.all is None:  # of a closed recording: a plain array
-        x._value[lower(index, CLOSED)] = lower(value, CLOSED)
+    if tape.all is None:
+        if id(root_of(x)) not in tape.leaf_ids:
+            raise InPlaceError(
+                f"{describe(primal(x))} was computed in a recording that is closed, whose pullback may still read it. "
+                "Write into a copy: `y = mutangent.primal(y)` gives one."
+            )
+        x._value[lower(index, CLOSED)] = lower(
+            value, CLOSED
+        )  # the array of a field or argument, a plain one by now
         return
     if type(value) is TracedArray and base_of(value) is x and value._how is index:
         return  # the last step of `x[index] += ...`, which has written through the view already
@@ -265,6 +272,22 @@ def commit_contents(tape: Tape) -> None:
             assign(array, Ellipsis, root._value)
         else:
             array[...] = root._value
+
+
+def join_shadow(leaf: TracedArray) -> None:
+    """A leaf that is made after a write: if it is an array that was written, it is the same handle's value from now on."""
+    tape = leaf._tape
+    for root, array in tape.shadowed.values():
+        if _source(leaf) is array:
+            register_view(leaf, root, Ellipsis)
+            now = root[...]
+            leaf._value, leaf._node = now._value, now._node
+        elif _overlap(primal(_source(leaf)), primal(array)):
+            raise InPlaceError(
+                f"{describe(primal(array))} was written in place, and another field or argument holds "
+                f"{describe(primal(leaf))} that shares memory with it. Hold the array once, and make the view where it is "
+                "needed."
+            )
 
 
 def _overlap(a: Any, b: Any) -> bool:

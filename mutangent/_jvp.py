@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from ._arrays import is_differentiable
-from ._capture import CapturedField, is_captured
+import numpy as np
+
+from ._accumulate import project
+from ._arrays import describe, is_differentiable, spec_of
+from ._capture import CapturedField, _overlay, current, is_captured, schema_of
 from ._errors import CotangentError
-from ._forward import Pusher
+from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
-from ._recording import Recording, check_array, zero_like
-from ._structure import Child, Description, Group, Leaf, Lifter
-from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, combine, map_container
-from ._tape import Tape
-from ._traced import TracedArray, new_traced, primal
+from ._in_place import base_of
+from ._primitive import Frame
+from ._recording import Recording, _leaf_maker, check_array, zero_like
+from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
+from ._tangent import (
+    NONE,
+    ZERO,
+    NoTangent,
+    Tangent,
+    ZeroTangent,
+    children,
+    combine,
+    field_names,
+    map_container,
+)
+from ._traced import TracedArray, primal
 
 
 class Forward(Recording):
@@ -22,78 +38,190 @@ class Forward(Recording):
 
     def __init__(self) -> None:
         super().__init__()
-        pusher: Any = Pusher()
-        self.tape = tape = Tape(pusher)
+        self.tape = ForwardTape(Pusher(_outside))
         self.given: IdentityMap[Tangent] = IdentityMap()
+        self._groups: dict[int, tuple[Group, Any]] = {}
+        # Arrays that somebody else holds: a result gets a copy.
+        self._held: dict[int, Any] = {}
+        self.lifter = Lifter(_handle_maker(self.tape), is_captured, self.containers)
 
-        def leaf(value: Any) -> tuple[TracedArray, Leaf]:
-            node: Any = None
-            traced = new_traced(tape, node, value)
-            described = Leaf(-1, value)
-            made: Any = traced
-            described.node = made  # where `attach` will put the tangent
-            if described.spec.shape:
-                tape.leaves[id(traced)] = traced
-            return traced, described
+    # -- tangents of entry values --------------------------------------------------------------------------------------
 
-        self.lifter = Lifter(leaf, is_captured, self.containers)
+    def give(self, value: Any, tangent: Any, where: str) -> None:
+        """Keep the tangents of all objects that `value` leads to until their fields are read, by whatever way."""
+        pending = [(value, tangent, where)]
+        while pending:
+            value, tangent, where = pending.pop()
+            if tangent is None or isinstance(tangent, ZeroTangent | NoTangent):
+                continue
+            if type(value) is TracedArray or is_differentiable(value):
+                check_array(value, tangent, where, "tangent")
+            elif is_captured(value):
+                if not isinstance(tangent, Tangent) or not isinstance(value, tangent._cls):
+                    got = (
+                        f"a Tangent of {tangent._cls.__name__}"
+                        if isinstance(tangent, Tangent)
+                        else describe(tangent)
+                    )
+                    cls = type(value).__name__
+                    raise CotangentError(
+                        f"the tangent of {where} is {got}, and the value is a {cls}. Give a mutangent.Tangent({cls}, ...)."
+                    )
+                if value not in self.given:
+                    self.given[value] = tangent
+                    fields = schema_of(type(value)).fields  # type: ignore[union-attr]
+                    for name in tangent:
+                        try:
+                            held = self.peek(value, fields[name])
+                        except (AttributeError, KeyError):
+                            continue  # not set
+                        pending.append((held, tangent[name], f"{type(value).__name__}.{name}"))
+                elif self.given[value] is not tangent:
+                    raise CotangentError(
+                        f"{where} is a {type(value).__name__} that is reached by two ways, with two different tangents. An "
+                        "object has one tangent: put the same Tangent in both places."
+                    )
+            else:
+                pending += _paired(value, tangent, where)
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         """Read a field, and give its value the tangent that was passed for the object."""
         lifted = super().first_read(obj, field)
         tangent = self.given.get(obj)
         if tangent is not None and not self.closed:
-            entry = self.records[id(obj)].entries[field.name]
-            self.attach(entry, tangent[field.name], f"{type(obj).__name__}.{field.name}")
+            self.attach(
+                self.records[id(obj)].entries[field.name],
+                tangent[field.name],
+                f"{type(obj).__name__}.{field.name}",
+            )
         return lifted
 
     def attach(self, description: Description, tangent: Any, where: str) -> None:
-        """Give the leaves of an entry value their tangents; those of objects are kept until their fields are read."""
+        """Give the leaves of an entry value their tangents; what `give` has checked fits."""
         if tangent is None or isinstance(tangent, ZeroTangent | NoTangent):
             return
         if type(description) is Leaf:
-            leaf: Any = description.node
-            leaf._node = check_array(description.entry, tangent, where, "tangent")
-        elif type(description) is Child and isinstance(tangent, Tangent):
-            obj = description.primal
-            if not isinstance(obj, tangent._cls):
+            handle: Any = description.node
+            # What is a view by now follows its base: the same array was reached by another way, and written.
+            if base_of(handle) is None:
+                handle._node = check_array(description.entry, tangent, where, "tangent")
+                self._held[id(handle._node)] = handle._node
+        elif type(description) is Group:
+            known = self._groups.setdefault(id(description), (description, tangent))
+            if known[1] is not tangent:
                 raise CotangentError(
-                    f"the tangent of {where} is a Tangent of {tangent._cls.__name__}, but the value is a "
-                    f"{type(obj).__name__}."
+                    f"{where} is a {type(description.model).__name__} that is reached by two ways, with two different "
+                    "tangents. Put the same tangent in both places."
                 )
-            if self.given.setdefault(obj, tangent) is not tangent:
-                raise CotangentError(
-                    f"{where} is a {type(obj).__name__} that is reached by two ways, with two different tangents. An "
-                    "object has one tangent: put the same Tangent in both places."
-                )
-        elif type(description) is Group and len(children(tangent) or ()) == len(description.items):
-            for number, (item, part) in enumerate(
-                zip(description.items, children(tangent) or [], strict=True)
-            ):
+            parts = children(tangent) or []
+            if isinstance(tangent, dict):
+                parts = [tangent[key] for key in description.model]
+            for number, (item, part) in enumerate(zip(description.items, parts, strict=True)):
                 self.attach(item, part, f"{where}[{number}]")
-        else:
-            raise CotangentError(
-                f"the tangent of {where} does not have the structure of its value. Give a Tangent for an object, a "
-                "tuple, list or dict of tangents for a container, NoTangent() for what has no tangent space."
-            )
+
+    # -- tangents of results -------------------------------------------------------------------------------------------
 
     def tangent_of(self, value: Any) -> Any:
         """The tangent of a result: zeros where nothing depends on the inputs."""
-        if type(value) is TracedArray:
-            layer: Any = value
-            while type(layer) is TracedArray and layer._tape is not self.tape and layer._tape.all is None:
-                layer = layer._value
-            if type(layer) is TracedArray and layer._tape is self.tape and layer._node is not None:
-                tangent: Any = layer._node
-                plain = primal(value)
-                return tangent.item() if type(plain) is float or type(plain) is complex else tangent
-        if type(value) is TracedArray or is_differentiable(value):
+        shells: dict[int, Tangent] = {}
+        pending: list[tuple[Tangent, Any]] = []
+
+        def visit(value: Any) -> Any:
+            if type(value) is TracedArray or is_differentiable(value):
+                return self._tangent_of_number(value)
+            if isinstance(value, Tangent):
+                return combine(visit, value)
+            if value is ZERO:
+                return ZERO
+            if is_captured(value):
+                shell = shells.get(id(value))
+                if shell is None:
+                    shell = shells[id(value)] = Tangent._shell(type(value), {})
+                    pending.append((shell, value))
+                return shell
+            if isinstance(value, deque):
+                value = list(value)
+            return map_container(visit, value) if children(value) is not None else NONE
+
+        result = visit(value)
+        while pending:
+            shell, obj = pending.pop()
+            fields = schema_of(type(obj)).fields  # type: ignore[union-attr]
+            for name in field_names(type(obj)):
+                if name in fields:
+                    try:
+                        shell._fields[name] = visit(self.read(obj, fields[name]))
+                    except AttributeError:
+                        continue  # not set
+        return result
+
+    def _tangent_of_number(self, value: Any) -> Any:
+        layer = value
+        while type(layer) is TracedArray and layer._tape is not self.tape and layer._tape.all is None:
+            layer = layer._value
+        if type(layer) is not TracedArray or layer._tape is not self.tape or layer._node is None:
             return zero_like(Leaf(-1, primal(value)))
-        if isinstance(value, Tangent):
-            return combine(self.tangent_of, value)
-        if value is ZERO:
-            return ZERO
-        return map_container(self.tangent_of, value) if children(value) is not None else NONE
+        tangent: Any = layer._node
+        owned = (
+            type(tangent) is np.ndarray
+            and tangent.base is None
+            and tangent.flags.writeable
+            and id(tangent) not in self._held
+        )
+        self._held[id(tangent)] = tangent
+        return project(tangent, primal(value), spec_of(primal(value)), owned)
+
+
+def _handle_maker(tape: ForwardTape) -> MakeLeaf:
+    """How a recording without entries makes leaves: without a tangent. The handle stands in the description."""
+    entries: Any = tape.all
+    make = _leaf_maker(entries, tape)
+
+    def handle(value: Any) -> tuple[TracedArray, Leaf]:
+        made, described = make(value)
+        if type(made._node) is int:
+            made._node = None
+        described.node = made
+        return made, described
+
+    return handle
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """A user's pullback reads objects as its rule did: without the tracing of the recording that calls it."""
+    recording = current()
+    assert isinstance(recording, Forward)
+    token = _overlay.set(Frame(recording, recording.tape))
+    try:
+        yield
+    finally:
+        _overlay.reset(token)
+
+
+def _paired(value: Any, tangent: Any, where: str) -> list[tuple[Any, Any, str]]:
+    """The items of a container with their tangents, or an error about the structure."""
+    values = list(value) if isinstance(value, deque) else children(value)
+    if values is None:
+        raise CotangentError(
+            f"{where} is {describe(value)} and has no tangent space, but its tangent is {describe(tangent)}. Give "
+            "mutangent.NoTangent() for it, or make a float of an integer."
+        )
+    parts = children(tangent)
+    keys = list(value) if isinstance(value, dict) else list(range(len(values)))
+    same = isinstance(value, dict) == isinstance(tangent, dict)
+    if isinstance(tangent, dict) and same:
+        same = tangent.keys() == value.keys()
+    if parts is None or not same or len(parts) != len(values):
+        got = describe(tangent) if parts is None else f"a {type(tangent).__name__} of {len(parts)}"
+        if isinstance(tangent, dict) and isinstance(value, dict):
+            got = f"a dict with the keys {list(tangent)}"
+        raise CotangentError(
+            f"the tangent of {where} is {got}, and the value is a {type(value).__name__} of {len(values)}"
+            f"{f' with the keys {keys}' if isinstance(value, dict) else ''}. Give a tangent of the value's structure, and "
+            "mutangent.NoTangent() for what has no tangent space."
+        )
+    return [(value[key], tangent[key], f"{where}[{key!r}]") for key in keys]
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -116,7 +244,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     out
         The result of ``f(*primals)``; objects are left as the plain call leaves them.
     out_dot
-        Its tangent, of the same structure.
+        Its tangent, of the same structure. For an object it is a `Tangent` of what the call left in the fields, so return
+        an object to see how its new state moves.
 
     Raises
     ------
@@ -140,6 +269,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     recording = Forward()
     with recording:
         lifted = []
+        for number, (primal_value, tangent) in enumerate(zip(primals, tangents, strict=True)):
+            recording.give(primal_value, tangent, f"argument {number}")
         for number, (primal_value, tangent) in enumerate(zip(primals, tangents, strict=True)):
             value, description = recording.lift(primal_value, f"argument {number}")
             recording.attach(description, tangent, f"argument {number}")

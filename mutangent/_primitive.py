@@ -225,7 +225,8 @@ class _Call:
                     cls = type(record.obj).__name__
                     raise RuleError(
                         f"the rule of {self.name} read {cls}.{name}, and no argument leads to that {cls}, so its "
-                        "derivative would be lost: a pullback returns one tangent per argument. Pass the object as an argument."
+                        "derivative would be lost: a pullback returns one tangent per argument. Pass the object as an "
+                        "argument."
                     )
 
     def _described(self, entry: Any) -> Description:

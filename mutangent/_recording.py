@@ -23,7 +23,7 @@ from ._capture import (
     schema_of,
 )
 from ._errors import ContextError, CotangentError
-from ._in_place import commit_contents, detached
+from ._in_place import commit_contents, detached, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import Entry, Tape, sweep
@@ -177,10 +177,15 @@ def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[Trace
             value = primal(value)
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
-            return new_leaf(entries, tape, value), described
+            made = new_leaf(entries, tape, value)
+            if tape.shadowed and is_array(value):
+                join_shadow(made)
+            return made, described
         # The outer handle may be written later; the entries of this tape must go on reading what it is now.
         made = new_leaf(entries, tape, detached(value))
         tape.origins[id(made)] = (made, value)
+        if tape.shadowed:
+            join_shadow(made)
         return made, described
 
     return leaf

@@ -24,7 +24,9 @@ Users' own rules (`rrule` of a NumPy function) bring closures and have a form of
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from threading import RLock
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -48,7 +50,7 @@ class Rule:
         One per operand; None where an operand has no tangent space.
     keep : dict
         From a bit mask of the operands that are traced to a tuple of booleans: whether the result, and which
-        operands, are read by the expressions of those operands.
+        operands, are read by the expressions of those operands. If one of them has none, the lookup raises `NoRuleError`.
     linear : bool
         Whether the function is linear in each operand.
     sequence : bool
@@ -104,14 +106,31 @@ class Rule:
 
 
 _rules: Final[dict[Any, Rule]] = {}
+# By the name of an optional library's module: what reads the rows of its functions.
+_awaited: Final[dict[str, Callable[[], None]]] = {}
+_reading: Final = RLock()
 
 
 def rule(function: Callable[..., Any]) -> Rule:
     """The one `Rule` object of a function; it may be filled in later."""
     found = _rules.get(function)
     if found is None:
-        found = _rules[function] = Rule(function)
+        with _reading:
+            _read_awaited()
+            found = _rules.get(function)
+            if found is None:
+                found = _rules[function] = Rule(function)
     return found
+
+
+def when_loaded(module: str, read: Callable[[], None]) -> None:
+    """Have rows read by `read` once someone else has loaded `module` and an unknown function is looked up."""
+    _awaited[module] = read
+
+
+def _read_awaited() -> None:
+    for module in [name for name in _awaited if name in sys.modules]:
+        _awaited.pop(module)()
 
 
 def rules() -> list[Rule]:
@@ -125,11 +144,28 @@ def _fill(function: Callable[..., Any], kind: str, expressions: tuple[Expression
         raise ValueError(f"{row.name} already has a rule")
     row.kind = kind
     row.expressions = expressions
+    if None in expressions:
+        row.keep = _Refusing(row)
     reads = [_reads(expression, len(expressions)) for expression in expressions]
     for mask in range(1 << len(expressions)):
-        used = [reads[k] for k in range(len(expressions)) if mask >> k & 1]
+        traced = [k for k in range(len(expressions)) if mask >> k & 1]
+        if any(expressions[k] is None for k in traced):
+            continue
+        used = [reads[k] for k in traced]
         row.keep[mask] = tuple(any(column) for column in zip(*used, strict=True)) if used else ()
     return row
+
+
+class _Refusing(dict[int, tuple[bool, ...]]):
+    """`Rule.keep` without the masks in which an operand is traced that has no derivative: asking for one raises."""
+
+    def __init__(self, row: Rule) -> None:
+        self.row = row
+
+    def __missing__(self, mask: int) -> tuple[bool, ...]:
+        expressions = self.row.expressions
+        k = next(k for k, expression in enumerate(expressions) if expression is None and mask >> k & 1)
+        raise no_rule(self.row.function, f" with respect to argument {k}")
 
 
 def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:
@@ -257,9 +293,10 @@ def no_rule(function: Callable[..., Any], detail: str = "") -> NoRuleError:
     """The error for a function without a rule."""
     name = getattr(function, "__name__", repr(function))
     module = getattr(function, "__module__", None)
-    # ufuncs carry no module; NumPy's own are found by their name.
+    # ufuncs carry no module; NumPy's and SciPy's own are found by their name.
     if isinstance(function, np.ufunc):
-        module = "numpy" if getattr(np, name, None) is function else None
+        homes = ("numpy", "scipy.special")
+        module = next((h for h in homes if getattr(sys.modules.get(h), name, None) is function), None)
     full = f"{module}.{name}" if module else name
     known = _rules.get(function)
     if known is not None and known.reason:

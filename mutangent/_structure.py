@@ -55,6 +55,8 @@ class Group:
 # A description is a Leaf, a Child, a Group, or None for a value without tangent space.
 Description = Any
 MakeLeaf = Callable[[Any], tuple[Any, Description]]
+# An integer array up to this size is copied, so that a raise undoes what was written into it; a larger one is data.
+COPIED_BYTES: Final = 1 << 16
 _IMMUTABLE: Final = (str, bytes, bool, int, type(None), type)
 
 
@@ -75,7 +77,9 @@ def contents(container: Any) -> list[Any]:
     """The parts of a mutable container whose identities tell whether it was changed."""
     if isinstance(container, dict):
         return [part for item in container.items() for part in item]
-    return list(container)
+    if isinstance(container, set | bytearray):
+        return sorted(container, key=id) if isinstance(container, set) else [bytes(container)]
+    return [container.tobytes()] if is_array(container) else list(container)
 
 
 def frozen(value: Any) -> Any:
@@ -89,16 +93,25 @@ def frozen(value: Any) -> Any:
 
 def same_parts(a: list[Any], b: list[Any]) -> bool:
     """Whether two lists hold the same objects."""
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        x is y or (type(x) is bytes and x == y) for x, y in zip(a, b, strict=True)
+    )
 
 
 def refill(container: Any, source: Any) -> None:
-    """Give a list, deque or dict the items of another."""
-    if isinstance(container, dict):
+    """Give a list, deque, dict, set, bytearray or array the items of another."""
+    if is_array(container):
+        container[...] = source
+    elif isinstance(container, bytearray):
+        container[:] = source
+    elif isinstance(container, set):
+        container.clear()
+        container.update(source)
+    elif isinstance(container, dict):
         items = list(dict.items(source))
         container.clear()
         for key, value in items:
-            dict.__setitem__(container, key, value)
+            container[key] = value
     else:
         items = list(source)
         container.clear()
@@ -114,6 +127,14 @@ class Containers:
         self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
         self.by_original: dict[int, WorkingCopy] = {}
         self.by_working: dict[int, WorkingCopy] = {}
+
+    def copy_of(self, original: Any) -> Any:
+        """A working copy of something mutable without tangent space: a set, an integer array."""
+        known = self.by_original.get(id(original)) or self.by_working.get(id(original))
+        if known is None:
+            known = self.open(original)
+            known.lifted_before = contents(known.working)
+        return known.working
 
     def open(self, original: Any) -> WorkingCopy:
         """A new working copy, still with the original's items."""
@@ -159,7 +180,13 @@ class Lifter:
             return rebuild(value, [lifted for lifted, _ in pairs]), Group(value, [d for _, d in pairs])
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
-        self.containers.bystanders += refuse_uncaptured(value, where, self.is_captured)
+        if isinstance(value, set | bytearray) or (
+            is_array(value) and value.dtype.kind in "biu" and value.nbytes <= COPIED_BYTES
+        ):
+            return self.containers.copy_of(value), None
+        if hasattr(value, "__dict__") and not callable(value):
+            self.containers.bystanders.append(value)
+        refuse_uncaptured(value, where, self.is_captured)
         return value, None
 
     def _lift_mutable(self, value: Any, where: str) -> tuple[Any, Description]:
@@ -256,13 +283,12 @@ class Lowerer:
             return value if same_parts(items, list(value)) else rebuild(value, items)
         if isinstance(value, Tangent):
             return combine(self.lower, value)
-        if isinstance(value, list | dict | deque):
-            known = self.containers.by_working.get(id(value))
-            if known is not None:
-                return known.original
-            if id(value) not in self.seen:
-                self.seen[id(value)] = value
-                self.lower_items(value)
+        known = self.containers.by_working.get(id(value))
+        if known is not None:
+            return known.original
+        if isinstance(value, list | dict | deque) and id(value) not in self.seen:
+            self.seen[id(value)] = value
+            self.lower_items(value)
         return value
 
     def _settle(self, traced: TracedArray) -> Any:
@@ -295,6 +321,14 @@ class Lowerer:
         """Raise if an original was changed while the function worked on its copy, or a bystander got a traced value."""
         for obj in self.containers.bystanders:
             refuse_uncaptured(obj, "an object that the recording met", lambda _: False, only_traced=True)
+            for name, held in vars(obj).items() if hasattr(obj, "__dict__") else ():
+                if type(held) is TracedArray:
+                    kind = type(obj).__name__
+                    raise NotCapturedError(
+                        f"{kind}.{name} was given a value that depends on the recording's inputs, but {kind} is no "
+                        "captured class, so later reads of it would have no gradient. Make it an attrs class with "
+                        f"@mutangent.differentiable on class {kind}."
+                    )
         for made in copies:
             if not same_parts(contents(made.original), made.before):
                 raise NotCapturedError(
@@ -309,5 +343,6 @@ class Lowerer:
             if same_parts(contents(made.working), made.lifted_before or []):
                 continue
             fresh = copy.copy(made.working)
-            self.lower_items(fresh)
+            if isinstance(fresh, list | dict | deque):
+                self.lower_items(fresh)
             refill(made.original, fresh)

@@ -82,6 +82,7 @@ class Tape:
         "_sums",
         "all",
         "entries",
+        "leaf_ids",
         "leaves",
         "lent",
         "locked",
@@ -102,6 +103,7 @@ class Tape:
         self._sums: list[tuple[Any, int]] = []
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
+        self.leaf_ids: frozenset[int] = frozenset()
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
         self.locked: dict[int, Any] = {}
@@ -115,6 +117,7 @@ class Tape:
 
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
+        self.leaf_ids = frozenset(self.leaves)
         self.leaves = {}
         self.locked = {}
         self.mutable = {}

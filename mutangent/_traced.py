@@ -115,7 +115,10 @@ class TracedArray:
             "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x)",
             "Use x as it is; write np.stack([x, y]) for np.array([x, y]), np.stack or np.where for plain[i] = x",
         )
-        return np.array(value, dtype) if copy else np.asarray(value, dtype)
+        if copy is False:
+            return np.asarray(value, dtype)
+        # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.
+        return np.array(value, dtype) if self._tape.all is None else np.asarray(value, dtype)
 
     def tolist(self) -> Any:
         return release(self, "x.tolist()", "Write list(x)").tolist()
@@ -140,28 +143,7 @@ class TracedArray:
 
 
 def primal(x: Any) -> Any:
-    """The plain value of a traced one; anything else is returned as it is.
-
-    Parameters
-    ----------
-    x : object
-        A traced value, or anything.
-
-    Returns
-    -------
-    object
-        The value without tracing. It is not a copy. Derivatives do not flow through it.
-
-    Examples
-    --------
-    >>> import mutangent as mt
-    >>> def loss(x):
-    ...     print("x is", mt.primal(x))
-    ...     return x**2
-    >>> mt.grad(loss)(3.0)
-    x is 3.0
-    6.0
-    """
+    """The plain value of a traced one, as it is on the tape; anything else is returned as it is."""
     while type(x) is TracedArray:
         x = x._value
     return x

@@ -920,7 +920,6 @@ def test_strings_counters_and_callables_pass_through_as_they_are():
         marker,
         b"bytes",
         range(3),
-        np.array([1, 2]),
         np.array(["a"]),
         Slotted,
     ]
@@ -934,6 +933,29 @@ def test_strings_counters_and_callables_pass_through_as_they_are():
         tangent, dx = mt.grad(loss, argnums=(0, 1))(Slotted(tuple(values)), 1.0)
         assert dx == 2.0
         assert tangent.v == mt.ZeroTangent() or all(isinstance(t, mt.NoTangent) for t in tangent.v)
+
+
+def test_an_integer_array_and_a_set_change_with_the_recording_and_not_with_a_raise():
+    counts, names = np.zeros(2, int), {"a"}
+
+    def loss(o, fail):
+        o.v[0] += 1
+        o.w.add("b")
+        if fail:
+            raise KeyError
+        return o.v[0] * 2.0
+
+    o = Slotted(counts, names)
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            mt.grad(loss)(o, True)
+        assert o.v is counts
+        assert o.w is names
+        assert counts.tolist() == [0, 0]
+        assert names == {"a"}
+    mt.grad(loss)(o, False)
+    assert counts.tolist() == [1, 0]
+    assert names == {"a", "b"}
 
 
 def test_containers_in_fields_are_followed_and_stay_the_same_objects(xp):
