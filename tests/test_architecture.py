@@ -37,6 +37,8 @@ FLOORS: list[tuple[int, set[str]]] = [
 ON_THE_PUBLIC_API = {"nn.*", "optim.*"}
 
 RUNTIME_DEPENDENCIES = {"numpy", "attrs", "attr"}
+# Libraries that one part alone may import: it is itself imported only by those who have them.
+OPTIONAL_DEPENDENCIES = {"rules.special": {"scipy"}, "scipy.*": {"scipy"}}
 
 
 @attrs.frozen
@@ -103,12 +105,15 @@ def room_of(module: str) -> int | None:
     return None
 
 
-def outside_complaint(imported: Imported) -> str | None:
+def outside_complaint(imported: Imported, module: str) -> str | None:
     """Say what is wrong with an import of something else than the package's own modules, if anything is."""
     top = imported.module.partition(".")[0]
     if top == PACKAGE:
         return f"says `import {imported.module}`: write `from {imported.module} import …`"
-    if top not in sys.stdlib_module_names | RUNTIME_DEPENDENCIES:
+    optional = {
+        name for part, names in OPTIONAL_DEPENDENCIES.items() if covers(part, module) for name in names
+    }
+    if top not in sys.stdlib_module_names | RUNTIME_DEPENDENCIES | optional:
         return f"imports {top}, which is no runtime dependency"
     return None
 
@@ -147,7 +152,7 @@ def complaints(sources: Sources) -> list[str]:
         below[module] = set()
         for imported in sources.imports(module):
             if imported.name is None or imported.module.partition(".")[0] != PACKAGE:
-                complaint = outside_complaint(imported)
+                complaint = outside_complaint(imported, module)
             else:
                 complaint = inside_complaint(imported, room, sources)
                 below[module].add(sources.target(imported))

@@ -7,6 +7,14 @@ with `numpy.asarray` or `float`, or makes an array from nothing (`zeros_like(g, 
 Constants are Python numbers: they are weak, and leave float32 as it is.
 """
 
+from .._rulebook import when_loaded
 from . import constant, contractions, elementwise, indexing, linalg, reductions, shapes
 
 __all__ = ["constant", "contractions", "elementwise", "indexing", "linalg", "reductions", "shapes"]
+
+
+def _read_special() -> None:
+    from . import special as special  # noqa: PLC0415 - it imports SciPy
+
+
+when_loaded("scipy.special", _read_special)

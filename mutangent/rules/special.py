@@ -1,8 +1,8 @@
 """Derivatives of SciPy's special functions, those that are ufuncs.
 
-This file is read when a traced value first meets a function without a row and `scipy.special` is loaded already; it is
-never the one that loads SciPy. The functions of `scipy.special` that are no ufuncs do not dispatch; `mutangent.scipy.special`
-has those with derivatives.
+This file is read when a traced value first meets a function without a row and `scipy.special` is loaded already; it
+never is what loads SciPy. The functions of `scipy.special` that are no ufuncs do not dispatch; those are in
+`mutangent.scipy.special`.
 
 The derivative of a special function is nearly always another one. Each is written in the form that is accurate in the
 tails and regular where the function is, and whose own derivative has a row in turn. An operand with None has no known
@@ -18,7 +18,7 @@ import scipy.special as sc
 
 from .._rulebook import constant, elementwise, function
 from .contractions import conjugated
-from .elementwise import LOG_10, LOG_2, chosen, quotient
+from .elementwise import LOG_2, LOG_10, chosen, quotient
 
 ROOT_PI = float(np.sqrt(np.pi))
 ROOT_2_PI = float(np.sqrt(2 * np.pi))
@@ -35,6 +35,12 @@ class _Probe:
 # `scipy.special.zeta` is a Python function around a ufunc that has no public name.
 hurwitz_zeta: np.ufunc = sc.zeta(2.0, _Probe())
 
+
+def parameter(value: float, x: Any) -> Any:
+    """A real parameter in the precision of `x`: next to a Python number SciPy's ufuncs of many operands widen float32."""
+    return np.finfo(x.dtype).dtype.type(value) if hasattr(x, "dtype") else value
+
+
 # -- steps ---------------------------------------------------------------------------------------------------------
 
 constant(sc.gammasgn, sc.round)
@@ -47,7 +53,14 @@ elementwise(sc.exp10, lambda t, y, _a: t * (y * LOG_10))
 elementwise(sc.expm1, lambda t, y, _a: t * (y + 1))
 elementwise(sc.log1p, lambda t, _y, a: t / (a + 1))
 elementwise(sc.cosm1, lambda t, _y, a: -t * np.sin(a))
-elementwise(sc.exprel, lambda t, _y, a: t * (sc.hyp1f1(2.0, 3.0, a) / 2))
+
+
+def exprel_slope(x: Any) -> Any:
+    """The derivative of (exp(x) - 1)/x."""
+    return sc.hyp1f1(parameter(2, x), parameter(3, x), x) / 2
+
+
+elementwise(sc.exprel, lambda t, _y, a: t * exprel_slope(a))
 
 DEGREE = np.pi / 180
 elementwise(sc.sindg, lambda t, _y, a: t * (sc.cosdg(a) * DEGREE))
@@ -124,14 +137,9 @@ elementwise(
 # -- power transformations -----------------------------------------------------------------------------------------
 
 
-def exprel_slope(x: Any) -> Any:
-    """The derivative of (exp(x) - 1)/x."""
-    return sc.hyp1f1(2.0, 3.0, x) / 2
-
-
 def log_quotient_slope(x: Any) -> Any:
     """The derivative of log(1 + x)/x."""
-    return -sc.hyp2f1(2.0, 2.0, 3.0, -x) / 2
+    return -sc.hyp2f1(parameter(2, x), parameter(2, x), parameter(3, x), -x) / 2
 
 
 def boxcox_power_push(t: Any, log: Any, power: Any) -> Any:
@@ -199,11 +207,27 @@ def rgamma_push(t: Any, y: Any, a: Any) -> Any:
     return t * np.where(left, by_reflection, -y * sc.digamma(np.where(left, 1, a)))
 
 
+def trigamma(a: Any) -> Any:
+    """The derivative of the digamma function; SciPy has none for complex numbers."""
+    if not np.iscomplexobj(a):
+        return sc.zeta(2.0, a)
+    left = np.real(a) < 0.5
+    right = np.where(left, 1 - a, a)
+    total = sum([1 / np.square(right + k) for k in range(12)])
+    inverse = 1 / (right + 12)
+    squared = np.square(inverse)
+    series = squared * 0 + 7 / 6
+    for bernoulli in (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        series = series * squared + bernoulli
+    total = total + inverse + squared / 2 + series * squared * inverse
+    return np.where(left, np.square(np.pi / np.sin(np.pi * np.where(left, a, 0.5))) - total, total)
+
+
 elementwise(sc.gamma, lambda t, y, a: t * (y * sc.digamma(a)))
 elementwise(sc.rgamma, rgamma_push)
 elementwise(sc.gammaln, lambda t, _y, a: t * sc.digamma(a))
 elementwise(sc.loggamma, lambda t, _y, a: t * sc.digamma(a))
-elementwise(sc.digamma, lambda t, _y, a: t * sc.zeta(2.0, a))
+elementwise(sc.digamma, lambda t, _y, a: t * trigamma(a))
 elementwise(hurwitz_zeta, None, lambda t, _y, s, a: -t * (s * sc.zeta(s + 1, a)))
 elementwise(
     sc.poch,
@@ -251,27 +275,38 @@ elementwise(sc.exp1, lambda t, _y, a: -t * (np.exp(-a) / a))
 elementwise(sc.expi, lambda t, _y, a: t * (np.exp(a) / a))
 elementwise(sc.expn, None, expn_push)
 # log(a)/(1 - a), regular at 1.
-elementwise(sc.spence, lambda t, _y, a: -t * sc.hyp2f1(1.0, 1.0, 2.0, 1 - a))
+elementwise(
+    sc.spence,
+    lambda t, _y, a: -t * sc.hyp2f1(parameter(1, a), parameter(1, a), parameter(2, a), 1 - a),
+)
 elementwise(sc.wrightomega, lambda t, y, _a: t * (y / (1 + y)))
 
 # Two or more results. For complex operands these functions are holomorphic: their pullback is conjugated.
-function(
-    sc.sici,
-    lambda g, _y, x: g[0] * conjugated(np.sin(x) / x) + g[1] * conjugated(np.cos(x) / x),
-    multiple=True,
-)
-function(
-    sc.shichi,
-    lambda g, _y, x: g[0] * conjugated(np.sinh(x) / x) + g[1] * conjugated(np.cosh(x) / x),
-    multiple=True,
-)
-function(
-    sc.fresnel,
-    lambda g, _y, x: (
-        g[0] * conjugated(np.sin(np.pi / 2 * x * x)) + g[1] * conjugated(np.cos(np.pi / 2 * x * x))
-    ),
-    multiple=True,
-)
+
+
+def over_operand(value: Any, limit: Any, x: Any) -> Any:
+    """``value / x`` of an odd function, whose limit at 0 is `limit`."""
+    return np.where(x == 0, limit, value / np.where(x == 0, 1, x))
+
+
+def sici_pullback(g: Any, _y: Any, x: Any) -> Any:
+    x = conjugated(x)
+    return g[0] * over_operand(np.sin(x), 1, x) + quotient(g[1] * np.cos(x), x)
+
+
+def shichi_pullback(g: Any, _y: Any, x: Any) -> Any:
+    x = conjugated(x)
+    return g[0] * over_operand(np.sinh(x), 1, x) + quotient(g[1] * np.cosh(x), x)
+
+
+def fresnel_pullback(g: Any, _y: Any, x: Any) -> Any:
+    angle = np.pi / 2 * np.square(conjugated(x))
+    return g[0] * np.sin(angle) + g[1] * np.cos(angle)
+
+
+function(sc.sici, sici_pullback, multiple=True)
+function(sc.shichi, shichi_pullback, multiple=True)
+function(sc.fresnel, fresnel_pullback, multiple=True)
 
 
 def airy_pullback(g: Any, _y: Any, z: Any) -> Any:
@@ -285,8 +320,14 @@ function(sc.airy, airy_pullback, multiple=True)
 # -- elliptic integrals --------------------------------------------------------------------------------------------
 
 # As hypergeometric functions they have no removable singularity at m = 0.
-elementwise(sc.ellipk, lambda t, _y, m: t * (np.pi / 8 * sc.hyp2f1(1.5, 1.5, 2.0, m)))
-elementwise(sc.ellipe, lambda t, _y, m: -t * (np.pi / 8 * sc.hyp2f1(0.5, 1.5, 2.0, m)))
+elementwise(
+    sc.ellipk,
+    lambda t, _y, m: t * (np.pi / 8 * sc.hyp2f1(parameter(1.5, m), parameter(1.5, m), parameter(2, m), m)),
+)
+elementwise(
+    sc.ellipe,
+    lambda t, _y, m: -t * (np.pi / 8 * sc.hyp2f1(parameter(0.5, m), parameter(1.5, m), parameter(2, m), m)),
+)
 elementwise(sc.ellipkinc, lambda t, _y, phi, m: t / np.sqrt(1 - m * np.square(np.sin(phi))), None)
 elementwise(sc.ellipeinc, lambda t, _y, phi, m: t * np.sqrt(1 - m * np.square(np.sin(phi))), None)
 
@@ -320,12 +361,8 @@ elementwise(sc.yn, None, lambda t, _y, n, z: t * ((sc.yv(n - 1, z) - sc.yv(n + 1
 elementwise(sc.iv, None, lambda t, _y, v, z: t * ((sc.iv(v - 1, z) + sc.iv(v + 1, z)) / 2))
 elementwise(sc.kv, None, lambda t, _y, v, z: -t * ((sc.kv(v - 1, z) + sc.kv(v + 1, z)) / 2))
 elementwise(sc.kn, None, lambda t, _y, n, z: -t * ((sc.kv(n - 1, z) + sc.kv(n + 1, z)) / 2))
-elementwise(
-    sc.hankel1, None, lambda t, _y, v, z: t * ((sc.hankel1(v - 1, z) - sc.hankel1(v + 1, z)) / 2)
-)
-elementwise(
-    sc.hankel2, None, lambda t, _y, v, z: t * ((sc.hankel2(v - 1, z) - sc.hankel2(v + 1, z)) / 2)
-)
+elementwise(sc.hankel1, None, lambda t, _y, v, z: t * ((sc.hankel1(v - 1, z) - sc.hankel1(v + 1, z)) / 2))
+elementwise(sc.hankel2, None, lambda t, _y, v, z: t * ((sc.hankel2(v - 1, z) - sc.hankel2(v + 1, z)) / 2))
 
 # Scaled by an exponential: K and H by a holomorphic one, I by exp(-|Re z|), whose part of the derivative is real.
 elementwise(sc.k0e, lambda t, y, a: t * (y - sc.k1e(a)))
@@ -392,9 +429,7 @@ elementwise(
 elementwise(sc.eval_chebyt, None, lambda t, _y, n, x: t * (n * sc.eval_chebyu(n - 1, x)))
 elementwise(sc.eval_chebyu, None, lambda t, _y, n, x: t * (2 * sc.eval_gegenbauer(n - 1, 2.0, x)))
 elementwise(sc.eval_laguerre, None, lambda t, _y, n, x: -t * sc.eval_genlaguerre(n - 1, 1.0, x))
-elementwise(
-    sc.eval_genlaguerre, None, None, lambda t, _y, n, a, x: -t * sc.eval_genlaguerre(n - 1, a + 1, x)
-)
+elementwise(sc.eval_genlaguerre, None, None, lambda t, _y, n, a, x: -t * sc.eval_genlaguerre(n - 1, a + 1, x))
 elementwise(sc.eval_hermite, None, lambda t, _y, n, x: t * (2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x)))
 elementwise(
     sc.eval_hermitenorm, None, lambda t, _y, n, x: t * (n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x))
