@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final, TypeVar
@@ -136,7 +137,7 @@ def _dict_field(name: str) -> CapturedField:
 class Schema:
     """What is known about a class: its captured fields, and the attrs fields that a subclass added without capture."""
 
-    __slots__ = ("cls", "fields", "has_dict", "uncaptured")
+    __slots__ = ("cls", "fields", "has_dict", "slots", "uncaptured")
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -151,6 +152,13 @@ class Schema:
             name: found[name] for name in dict.fromkeys([*declared, *found])
         }
         self.has_dict = cls.__dictoffset__ != 0
+        # Slots of bases that are no attrs classes; nothing follows them.
+        self.slots = tuple(
+            name
+            for base in cls.__mro__
+            for name, value in vars(base).items()
+            if type(value).__name__ == "member_descriptor" and name not in found
+        )
         self.uncaptured = tuple(name for name in field_names(cls) if name not in self.fields)
 
 
@@ -410,7 +418,7 @@ def _follow_conversion(traced: TracedArray, plain: Any, converter: Any, where: s
         follow: Any = traced
         if type(plain) is float or type(plain) is complex:
             return follow.item()
-        if follow.shape != plain.shape:
+        if follow.shape != plain.shape or (is_array(plain) and not is_array(before)):
             follow = np.reshape(follow, plain.shape)
         return follow if follow.dtype == plain.dtype else follow.astype(plain.dtype)
     name = getattr(converter, "__name__", repr(converter))
@@ -635,6 +643,9 @@ class Overlay:
 
     def rollback(self) -> None:
         """Leave the objects as they were. Objects made inside have no before: they get their values."""
+        for record in self.log.values():
+            with suppress(NotCapturedError):
+                _refuse_strays(record)
         self._store([record for record in self.log.values() if record.born], self._lowerer())
 
     def _lowerer(self) -> Lowerer:
@@ -682,10 +693,12 @@ class PlainView(Overlay):
 def _refuse_strays(record: Record) -> None:
     """Raise if traced values sit in attributes that capture does not follow."""
     schema = record.schema
-    if not schema.has_dict and not schema.uncaptured:
+    if not schema.has_dict and not schema.uncaptured and not schema.slots:
         return
     obj = record.obj
-    stored = vars(obj) if schema.has_dict else {name: getattr(obj, name, None) for name in schema.uncaptured}
+    stored = dict(vars(obj)) if schema.has_dict else {}
+    for name in (*schema.slots, *schema.uncaptured):
+        stored[name] = getattr(obj, name, None)
     strays = [
         name for name, value in stored.items() if type(value) is TracedArray and name not in schema.fields
     ]

@@ -48,6 +48,8 @@ class Context:
     def __init__(self) -> None:
         self._recording: Recording | None = None
         self._failed = False
+        # A watched array may be written in place; its gradient is the one at the value it had when it was watched.
+        self._watched: IdentityMap[int] = IdentityMap()
 
     def __enter__(self) -> Self:
         if self._recording is not None:
@@ -107,7 +109,9 @@ class Context:
                 f"watch needs a float or complex array or number, and got {describe(array)}. Objects need no watching; "
                 "convert an integer array with `.astype(float)`."
             )
-        return recording.lift(array, "a watched array")[0]
+        traced, leaf = recording.lift(array, "a watched array")
+        self._watched[traced] = leaf.node
+        return traced
 
     def grad(self, out: Any, *sources: Any) -> Any:
         """The gradient of a real scalar that was computed in the block.
@@ -198,7 +202,7 @@ class Context:
 
     def _nodes(self, recording: Recording, source: Any) -> Iterator[int]:
         if type(source) is TracedArray:
-            node = recording.node_of(source)
+            node = self._watched.get(source, recording.node_of(source))
             if node is None:
                 raise ContextError(f"the source, {describe(plain(source))}, was traced by another context.")
             yield node
@@ -224,7 +228,7 @@ class Context:
 
     def _tangent_of(self, recording: Recording, gradients: Gradients, source: Any) -> Any:
         if type(source) is TracedArray:
-            node = recording.node_of(source)
+            node = self._watched.get(source, recording.node_of(source))
             assert node is not None
             layer: Any = source
             while layer._tape is not recording.tape:

@@ -136,6 +136,11 @@ class Operations:
             return self  # Python and NumPy scalars are immutable, and stay scalars
         return np.copy(self, order)  # type: ignore[call-overload]
 
+    def conjugate(self: Any) -> Any:
+        return self if type(primal(self)) is float else np.conjugate(self)
+
+    conj = conjugate
+
     def flatten(self: Any, order: str = "C") -> Any:
         return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
 
@@ -347,8 +352,8 @@ def _function_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def _install_methods() -> None:
     """Methods of ndarray that are NumPy functions with the array as the first argument."""
     names = (
-        "sum prod mean std var max min ptp cumsum cumprod all any argmax argmin argsort nonzero round clip conj "
-        "conjugate dot repeat ravel squeeze swapaxes take trace diagonal searchsorted"
+        "sum prod mean std var max min ptp cumsum cumprod all any argmax argmin argsort nonzero round clip "
+        "dot repeat ravel squeeze swapaxes take trace diagonal searchsorted"
     )
     for name in names.split():
         setattr(TracedArray, name, _function_method(getattr(np, name)))

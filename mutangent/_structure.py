@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping, MutableSequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
@@ -186,6 +187,8 @@ class Lifter:
             return self.containers.copy_of(value), None
         if hasattr(value, "__dict__") and not callable(value):
             self.containers.bystanders.append(value)
+            if isinstance(value, SimpleNamespace | MutableMapping | MutableSequence):
+                _refuse_unknown_container(value, where)
         refuse_uncaptured(value, where, self.is_captured)
         return value, None
 
@@ -257,6 +260,32 @@ def refuse_uncaptured(
     return list(seen.values())
 
 
+def _refuse_unknown_container(value: Any, where: str) -> None:
+    """Raise if a container of a kind that is not followed holds float arrays."""
+    pending = list(vars(value).values())
+    while pending:
+        held = pending.pop()
+        if type(held) is TracedArray or (is_array(held) and is_differentiable(held)):
+            kind = type(value).__name__
+            raise NotCapturedError(
+                f"{where} is a {kind} that holds {describe(primal(held))}, and a {kind} is not followed, so its derivative "
+                "would be lost. Use a list, tuple, dict or deque, or a class with @mutangent.differentiable."
+            )
+        pending += children(held) or ()
+
+
+def _traced_in(obj: Any) -> str | None:
+    """The attribute of an opaque object in which a traced value lies, or None."""
+    for name, held in vars(obj).items() if hasattr(obj, "__dict__") else ():
+        pending = [held]
+        while pending:
+            value = pending.pop()
+            if type(value) is TracedArray:
+                return str(name)
+            pending += children(value) or ()
+    return None
+
+
 class Lowerer:
     """Takes the traced values of a closed recording out of what the function left behind."""
 
@@ -321,14 +350,14 @@ class Lowerer:
         """Raise if an original was changed while the function worked on its copy, or a bystander got a traced value."""
         for obj in self.containers.bystanders:
             refuse_uncaptured(obj, "an object that the recording met", lambda _: False, only_traced=True)
-            for name, held in vars(obj).items() if hasattr(obj, "__dict__") else ():
-                if type(held) is TracedArray:
-                    kind = type(obj).__name__
-                    raise NotCapturedError(
-                        f"{kind}.{name} was given a value that depends on the recording's inputs, but {kind} is no "
-                        "captured class, so later reads of it would have no gradient. Make it an attrs class with "
-                        f"@mutangent.differentiable on class {kind}."
-                    )
+            name = _traced_in(obj)
+            if name is not None:
+                kind = type(obj).__name__
+                raise NotCapturedError(
+                    f"{kind}.{name} was given a value that depends on the recording's inputs, but {kind} is no captured "
+                    "class, so later reads of it would have no gradient. Make it an attrs class with "
+                    f"@mutangent.differentiable on class {kind}."
+                )
         for made in copies:
             if not same_parts(contents(made.original), made.before):
                 raise NotCapturedError(

@@ -44,12 +44,12 @@ class _Nothing:
         return hash(type(self))
 
     def __add__(self, other: Any) -> Any:
-        return self if type(other) is NoTangent else other
+        return NONE if isinstance(other, _Nothing) and NONE in (self, other) else other
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self if isinstance(other, _Nothing) else -other
+        return self + other if isinstance(other, _Nothing) else -other
 
     def __rsub__(self, other: Any) -> Any:
         return other
