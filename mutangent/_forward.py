@@ -31,12 +31,12 @@ class Pusher:
     Parameters
     ----------
     outside : callable
-        Gives a context in which a user's pullback may read objects without being followed.
+        Gives, for a tape, a context in which a user's pullback reads objects without the tracing of that tape.
     """
 
     __slots__ = ("_outside", "_several")
 
-    def __init__(self, outside: Callable[[], AbstractContextManager[Any]]) -> None:
+    def __init__(self, outside: Callable[[Tape], AbstractContextManager[Any]]) -> None:
         self._outside = outside
         self._several: list[Array | None] | None = None
 
@@ -76,7 +76,9 @@ class Pusher:
         self, pull: Callable[[dict[int, Any]], Iterable[tuple[Any, Any]]], outputs: list[TracedArray]
     ) -> None:
         """Give the results of a user's rule their tangents."""
-        with self._outside(), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if not outputs:
+            return
+        with self._outside(outputs[0]._tape), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for number, output in enumerate(outputs):
                 spec = spec_of(primal(output))
                 tangent = transpose(_pull_one(pull, number), spec, output._value)
@@ -121,7 +123,7 @@ class _LiveViews(dict[int, list[Any]]):
         self._added = 0
         self._alive = 0
 
-    def setdefault(self, key: int, default: list[Any], /) -> list[Any]:  # type: ignore[override]
+    def setdefault(self, key: int, default: list[Any], /) -> list[Any]:
         """The list of a root's views, for one more. Now and then, the others are looked through."""
         self._added += 1
         if self._added > 2 * self._alive + 64:

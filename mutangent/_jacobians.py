@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,28 +12,35 @@ import numpy as np
 from ._arrays import describe, is_differentiable, spec_of, zeros
 from ._errors import GradientTypeError
 from ._jvp import jvp
-from ._traced import TracedArray, primal
-from ._transforms import vjp
+from ._tangent import NONE
+from ._traced import TracedArray, primal, require_scalar
+from ._transforms import _position, grad, vjp
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """A function that returns the Jacobian of `f` with respect to one array.
 
-    Rows are computed by `vjp`, columns by `jvp`, whichever are fewer.
+    The rows come from the pullback. If the columns are fewer, they come from the transpose of the pullback, so `f` is
+    called once either way.
 
     Parameters
     ----------
     f : callable
-        Returns an array or number. It may read and write captured objects; each row or column starts from the state
-        before the call, and afterwards the objects are as one call leaves them.
+        Returns an array or number. It may read and write captured objects, which are left as one call leaves them.
     argnums : int
         The argument to differentiate with respect to, an array or number.
 
     Returns
     -------
     callable
-        Takes the arguments of `f` and returns an array of shape ``out.shape + in.shape``. For complex values it is the
-        matrix J of ``out_dot = J in_dot`` if `f` is holomorphic.
+        Takes the arguments of `f` and returns an array of shape ``out.shape + in.shape`` and the dtype of the result.
+        For a complex argument it is the matrix J of ``out_dot = J in_dot``, which exists if `f` is holomorphic.
+
+    Raises
+    ------
+    GradientTypeError
+        When called, if the argument or the result is no float or complex array or number, or if the argument is
+        complex and the result is real.
 
     Examples
     --------
@@ -44,45 +52,47 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @functools.wraps(f, updated=())
     def jacobian_of_f(*args: Any, **kwargs: Any) -> Any:
-        x = args[argnums]
-        _require_number(x, f"argument {argnums}")
-
-        def of_x(value: Any) -> Any:
-            return (
-                f(*args[:argnums], value, *args[argnums + 1 :], **kwargs)
-                if argnums >= 0
-                else f(*args[:argnums], value, *args[len(args) + argnums + 1 :], **kwargs)
-            )
-
-        out, pullback = vjp(of_x, x)
+        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
+        out, pullback = vjp(of_x, x, *containers)
         _require_number(out, "the result")
         rows, columns = spec_of(primal(out)), spec_of(primal(x))
-        if rows.size <= columns.size:
-            parts = [_conjugate(pullback(unit)[0]) for unit in _units(out)]
-            stacked = np.stack(parts) if parts else np.zeros((0, *columns.shape), rows.dtype)
-            return np.reshape(stacked, (*rows.shape, *columns.shape))
-        forward = _pushforward(of_x, x)
-        parts = [forward(unit) for unit in _units(x)]
-        stacked = np.stack(parts, axis=-1) if parts else np.zeros((*rows.shape, 0), rows.dtype)
-        return np.reshape(stacked, (*rows.shape, *columns.shape))
+        _require_derivative(rows.dtype, columns.dtype)
+        if rows.size <= columns.size and rows.dtype.kind == columns.dtype.kind:
+            # The pullback multiplies by the conjugate transpose.
+            parts = [np.conj(pullback(unit)[0]) for unit in _units(out)]
+            joined = np.stack(parts) if parts else np.zeros(0, rows.dtype)
+        else:
+            # What is linear is differentiated anywhere. The pullback of the pullback pushes tangents.
+            zero = zeros(rows, primal(out))
+            _, pushforward = vjp(lambda y_bar: pullback(y_bar)[0], zero if rows.shape else zero[()])
+            parts = [pushforward(unit)[0] for unit in _units(x)]
+            joined = np.stack(parts, axis=-1) if parts else np.zeros(0, rows.dtype)
+        return np.reshape(joined, (*rows.shape, *columns.shape)).astype(rows.dtype, copy=False)
 
     return jacobian_of_f
 
 
 def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
-    """A function that returns the Hessian of a scalar function with respect to one array: forward over reverse.
+    """A function that returns the Hessian of a scalar function with respect to one array: the Jacobian of its gradient.
+
+    For the product with a direction use `hvp`, which needs less time and memory.
 
     Parameters
     ----------
     f : callable
-        Returns a real scalar.
+        Returns a real scalar. It may read and write captured objects, which are left as one call leaves them.
     argnums : int
-        The argument to differentiate with respect to, an array or number.
+        The argument to differentiate with respect to, a real array or number.
 
     Returns
     -------
     callable
         Takes the arguments of `f` and returns an array of shape ``in.shape + in.shape``.
+
+    Raises
+    ------
+    GradientTypeError
+        When called, if the result is not a real scalar or the argument no real array or number.
 
     Examples
     --------
@@ -94,19 +104,13 @@ def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @functools.wraps(f, updated=())
     def hessian_of_f(*args: Any, **kwargs: Any) -> Any:
-        x = args[argnums]
-        _require_number(x, f"argument {argnums}")
-        position = argnums % len(args)
-
-        def gradient(value: Any) -> Any:
-            out, pullback = vjp(lambda v: f(*args[:position], v, *args[position + 1 :], **kwargs), value)
-            return pullback(spec_of(primal(out)).dtype.type(1))[0]
-
-        spec = spec_of(primal(x))
-        forward = _pushforward(gradient, x)
-        parts = [forward(unit) for unit in _units(x)]
-        stacked = np.stack(parts, axis=-1) if parts else np.zeros((*spec.shape, 0), spec.dtype)
-        return np.reshape(stacked, (*spec.shape, *spec.shape))
+        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
+        if spec_of(primal(x)).dtype.kind == "c":
+            raise GradientTypeError(
+                f"a Hessian needs a real argument, and it is {describe(primal(x))}. Write the function in terms of the "
+                "real and imaginary parts."
+            )
+        return jacobian(grad(of_x))(x, *containers)
 
     return hessian_of_f
 
@@ -137,6 +141,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
     def gradient(*args: Any) -> tuple[Any, ...]:
         out, pullback = vjp(f, *args)
+        require_scalar(out, getattr(f, "__name__", type(f).__name__))
         return pullback(spec_of(primal(out)).dtype.type(1))
 
     product: tuple[Any, ...] = jvp(gradient, primals, tangents)[1]
@@ -156,7 +161,14 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
     Returns
     -------
     callable
-        Takes the arguments of `f` and returns an array like the argument.
+        Takes the arguments of `f` and returns an array of the argument's shape and the result's dtype. For a complex
+        argument it is the complex derivative, which exists if `f` is holomorphic.
+
+    Raises
+    ------
+    GradientTypeError
+        When called, if the argument is no float or complex array or number, if the result has another shape, or if
+        the argument is complex and the result is real.
 
     Examples
     --------
@@ -167,34 +179,51 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
 
     @functools.wraps(f, updated=())
     def elementwise_grad_of_f(*args: Any, **kwargs: Any) -> Any:
-        position = argnums % len(args)
-        out, pullback = vjp(lambda v: f(*args[:position], v, *args[position + 1 :], **kwargs), args[position])
-        spec = spec_of(primal(out))
-        return pullback(np.ones(spec.shape, spec.dtype) if spec.shape else spec.dtype.type(1))[0]
+        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
+        spec = spec_of(primal(x))
+        one = zeros(spec, primal(x)) + spec.dtype.type(1)
+        out, out_dot = jvp(of_x, (x, *containers), (one, *(NONE for _ in containers)))
+        _require_number(out, "the result")
+        rows = spec_of(primal(out))
+        _require_derivative(rows.dtype, spec.dtype)
+        if rows.shape != spec.shape:
+            raise GradientTypeError(
+                f"the result has shape {rows.shape}, and the argument has shape {spec.shape}, so the function is not "
+                "elementwise. Use mutangent.grad for a scalar result, mutangent.jacobian for all derivatives."
+            )
+        return out_dot
 
     return elementwise_grad_of_f
 
 
-def _pushforward(f: Callable[[Any], Any], x: Any) -> Callable[[Any], Any]:
-    return lambda x_dot: jvp(f, (x,), (x_dot,))[1]
+def _of_one(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: int
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`f` as a function of one of its arguments and the containers among the others, in which it may leave something."""
+    position = _position(f, args, argnums)
+    _require_number(args[position], f"argument {position}")
+    passed = [position, *(k for k, arg in enumerate(args) if isinstance(arg, list | dict | deque))]
+
+    @functools.wraps(f, updated=())
+    def of_some(*some: Any) -> Any:
+        all_args = list(args)
+        for k, arg in zip(passed, some, strict=True):
+            all_args[k] = arg
+        return f(*all_args, **kwargs)
+
+    return of_some, tuple([args[k] for k in passed])
 
 
-def _units(x: Any) -> list[Any]:
+def _units(x: Any) -> Iterator[Any]:
     """The unit vectors of the space of `x`."""
     spec, like = spec_of(primal(x)), primal(x)
     if not spec.shape:
-        return [spec.dtype.type(1)]
-    units = []
+        yield spec.dtype.type(1)
+        return
     for place in np.ndindex(*spec.shape):
         unit = zeros(spec, like)
         unit[place] = 1
-        units.append(unit)
-    return units
-
-
-def _conjugate(x: Any) -> Any:
-    # The pullback multiplies by the conjugate transpose.
-    return np.conj(x) if spec_of(primal(x)).dtype.kind == "c" else x
+        yield unit
 
 
 def _require_number(value: Any, what: str) -> None:
@@ -202,4 +231,12 @@ def _require_number(value: Any, what: str) -> None:
         raise GradientTypeError(
             f"{what} is {describe(value)}, and a Jacobian needs a float or complex array or number. For objects use "
             "mutangent.vjp, mutangent.jvp or mutangent.hvp."
+        )
+
+
+def _require_derivative(result: np.dtype[Any], argument: np.dtype[Any]) -> None:
+    if argument.kind == "c" and result.kind != "c":
+        raise GradientTypeError(
+            f"the argument is complex ({argument}) and the result real ({result}). Such a function is not holomorphic, and "
+            "no complex matrix says how its result moves. Use mutangent.grad for the direction of steepest ascent."
         )

@@ -11,12 +11,12 @@ import numpy as np
 
 from ._accumulate import project
 from ._arrays import describe, is_differentiable, spec_of
+from ._call import Frame
 from ._capture import CapturedField, _overlay, current, is_captured, schema_of
 from ._errors import CotangentError
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
 from ._in_place import base_of
-from ._primitive import Frame
 from ._recording import Recording, _leaf_maker, check_array, zero_like
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
 from ._tangent import (
@@ -30,6 +30,7 @@ from ._tangent import (
     field_names,
     map_container,
 )
+from ._tape import Tape
 from ._traced import TracedArray, primal
 
 
@@ -178,6 +179,7 @@ def _handle_maker(tape: ForwardTape) -> MakeLeaf:
     make = _leaf_maker(entries, tape)
 
     def handle(value: Any) -> tuple[TracedArray, Leaf]:
+        made: Any
         made, described = make(value)
         if type(made._node) is int:
             made._node = None
@@ -188,11 +190,9 @@ def _handle_maker(tape: ForwardTape) -> MakeLeaf:
 
 
 @contextmanager
-def _outside() -> Iterator[None]:
+def _outside(tape: Tape) -> Iterator[None]:
     """A user's pullback reads objects as its rule did: without the tracing of the recording that calls it."""
-    recording = current()
-    assert isinstance(recording, Forward)
-    token = _overlay.set(Frame(recording, recording.tape))
+    token = _overlay.set(Frame(current(), tape))
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
 """How we know that gradients are right: they are compared with finite differences.
 
-Everything here works on plain runs of the function and on the public verb `vjp`; it knows no rule and no tape.
+Everything here works on plain runs of the function and on the public verbs `vjp` and `jvp`; it knows no rule and no tape.
 """
 
 from ._check_grads import check_grads

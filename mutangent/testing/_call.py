@@ -55,18 +55,17 @@ def require_same_places(left: Layout, model: Layout, trial: Trial) -> None:
         )
 
 
-class Call:
-    """One recorded call and its pullback."""
+class PlainRun:
+    """One plain run."""
 
-    def __init__(self, f: Callable[..., Any], args: Sequence[Any], trial: Trial) -> None:
-        self._trial = trial
+    def __init__(self, f: Callable[..., Any], args: Sequence[Any]) -> None:
         self._originals = layout_of(args)
         self.args = fresh(args)
         self.entry = layout_of(self.args)
         self._on_entry = {
             (id(leaf.owner.primal), leaf.within): leaf.number for leaf in self.entry.leaves if leaf.owner
         }
-        self.out, self._pullback = vjp(_refusing_others(f, self.entry), *self.args)
+        self.out = f(*self.args)
         self.left = outputs_of(self.out, self.entry)
 
     def is_output(self, leaf: Leaf) -> bool:
@@ -79,6 +78,17 @@ class Call:
         before, original = self.entry.leaves[number], self._originals.leaves[number]
         # An array that was written in place is the same array with other contents.
         return before.value is not leaf.value or not _equal(leaf.value, original.value)
+
+
+class Call:
+    """One recorded call and its pullback."""
+
+    def __init__(self, f: Callable[..., Any], args: Sequence[Any], trial: Trial) -> None:
+        self._trial = trial
+        self.args = fresh(args)
+        self.entry = layout_of(self.args)
+        self.out, self._pullback = vjp(refusing_others(f, self.entry), *self.args)
+        self.left = outputs_of(self.out, self.entry)
 
     def pull(self, bars: list[Any]) -> tuple[Any, ...]:
         """The tangents of the arguments, from one cotangent per leaf of `left`; None for a leaf without.
@@ -123,7 +133,13 @@ def _equal(a: Any, b: Any) -> bool:
     return np.array_equal(a, b, equal_nan=True)
 
 
-def _refusing_others(f: Callable[..., Any], entry: Layout) -> Callable[..., Any]:
+def refuse_others(f: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise if `f` writes into an object outside of its arguments, and undo it. Call this ahead of plain runs."""
+    copied = fresh(args)
+    vjp(refusing_others(f, layout_of(copied)), *copied)
+
+
+def refusing_others(f: Callable[..., Any], entry: Layout) -> Callable[..., Any]:
     """`f`, which raises if it writes into an object outside of its arguments, since all runs would share that."""
     known = {id(node.primal) for node in entry.objects}
 

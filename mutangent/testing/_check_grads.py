@@ -1,11 +1,14 @@
-"""`check_grads`: a function's gradients, of any order, against finite differences."""
+"""`check_grads`: a function's derivatives, of any order and in both modes, against finite differences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._derivative import Derivative, contraction
+from ._call import refuse_others
+from ._derivative import check_at
+from ._modes import MODES
+from ._point import Point
 from ._trial import Trial
 
 
@@ -13,7 +16,7 @@ def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int = 2,
-    modes: Sequence[str] = ("rev",),
+    modes: Sequence[str] = ("rev", "fwd"),
     *,
     rtol: float | None = None,
     atol: float | None = None,
@@ -31,9 +34,10 @@ def check_grads(
         Float or complex numbers and arrays, captured objects, and tuples, lists and dicts of them. All numbers in it
         are checked, those in the fields of objects too.
     order : int
-        The highest derivative to check: 1 for gradients, 2 also for gradients of these.
+        The highest derivative to check: 1 for first derivatives, 2 also for derivatives of these.
     modes : sequence of str
-        Only ``"rev"``, reverse mode, so far.
+        ``"rev"`` for reverse mode (`mutangent.vjp`), ``"fwd"`` for forward mode (`mutangent.jvp`). With both, they are
+        also compared with each other, and derivatives of higher order are computed by every mode over every other.
     rtol : float, optional
         The allowed difference, relative to the derivative. By default it follows from the coarsest dtype: 1e-5 for
         float64, 2e-3 for float32, 1e-2 for float16.
@@ -52,8 +56,6 @@ def check_grads(
         return the same and leave objects in the same state as the plain run; a pullback must give the same when it is
         called again, and later; tangents must have the type, shape and dtype of their values. The text names the
         worst element, the numbers, the order, the mode and the seed.
-    NotImplementedError
-        For ``"fwd"`` in `modes`.
 
     Notes
     -----
@@ -79,15 +81,18 @@ def check_grads(
         raise TypeError(f"args must be a tuple of arguments, such as (x,), and it is a {type(args).__name__}")
     if order < 1:
         raise ValueError(f"order must be 1 or more, and it is {order}")
-    if "fwd" in modes:
-        raise NotImplementedError(
-            "forward mode comes later, so there is nothing to check yet; give modes=('rev',)"
+    if not modes or isinstance(modes, str) or any(mode not in MODES for mode in modes):
+        raise ValueError(
+            f"modes must be one or both of 'rev' (reverse) and 'fwd' (forward), and it is {modes!r}"
         )
-    if list(modes) != ["rev"]:
-        raise ValueError(f"modes must be ('rev',), reverse mode, and it is {modes!r}")
+    modes = list(dict.fromkeys(modes))
     trial = Trial("check_grads", f, rtol=rtol, atol=atol, seed=seed, eps=eps)
+    refuse_others(f, args)
+    functions = [(f, "")]
     for number in range(1, order + 1):
         trial.order = number
-        derivative = Derivative(f, args, trial)
-        derivative.check()
-        f = contraction(derivative)
+        checked, functions = functions, []
+        for function, trial.mode in checked:
+            for mode in check_at(Point(function, args, trial), modes):
+                over = f"{mode.name} over {trial.mode}" if trial.mode else mode.name
+                functions.append((mode.contraction(), over))

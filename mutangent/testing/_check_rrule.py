@@ -13,10 +13,12 @@ from mutangent._arrays import describe, is_array, is_differentiable, spec_of
 from mutangent._primitive import Primitive
 from mutangent._rulebook import no_rule, rule
 from mutangent._tangent import NoTangent, ZeroTangent
+from mutangent._traced import primal
 
-from ._call import layout_of
-from ._derivative import Derivative
+from ._call import layout_of, refuse_others
+from ._derivative import check_at
 from ._layout import Layout, Leaf
+from ._point import Point
 from ._trial import Trial
 
 
@@ -28,7 +30,7 @@ def check_rrule(
     seed: int = 0,
     eps: float | None = None,
 ) -> None:
-    """Check the rule of a function against finite differences of the function itself.
+    """Check the rule of a function, in both modes, against finite differences of the function itself.
 
     Parameters
     ----------
@@ -90,7 +92,8 @@ def check_rrule(
             f"check_rrule needs a mutangent.primitive, a ufunc or a NumPy function, and got {f!r}. For any other "
             "function use check_grads."
         )
-    Derivative(call, args, trial).check()
+    refuse_others(call, args)
+    check_at(Point(call, args, trial), ("rev", "fwd"))
 
 
 def _watched(primitive: Primitive, entry: Layout, trial: Trial) -> Primitive:
@@ -114,10 +117,10 @@ def _watched(primitive: Primitive, entry: Layout, trial: Trial) -> Primitive:
         @functools.wraps(pullback)
         def watched_pullback(y_bar: Any, *written: Any) -> Any:
             given = Layout([(y_bar, "of the value"), *_fields_of(*written)])
-            before = [copy.copy(leaf.value) for leaf in given.leaves]
+            before = [copy.copy(primal(leaf.value)) for leaf in given.leaves]
             tangents = pullback(y_bar, *written)
             for leaf, old in zip(given.leaves, before, strict=True):
-                if not np.array_equal(leaf.value, old, equal_nan=True):
+                if not np.array_equal(primal(leaf.value), old, equal_nan=True):
                     trial.fail(f"the pullback changed the cotangent {leaf.path} in place")
             _check_tangents(tangents, entry, trial)
             return tangents
@@ -165,6 +168,7 @@ def _fits(leaf: Leaf, tangent: Any) -> bool:
     Type and dtype of a Python number are free, since it takes those of the numbers that it meets, and a 0-d array may
     get a scalar, since that is what NumPy makes of 0-d arrays.
     """
+    tangent = primal(tangent)  # forward mode calls the pullback with a traced cotangent, to transpose it
     if tangent is None or isinstance(tangent, ZeroTangent | NoTangent):
         return True
     weak = not is_array(leaf.value) and not isinstance(leaf.value, np.generic)

@@ -17,8 +17,11 @@ ROUNDING_EXPONENT: Final = 0.75  # eps**0.75, relative: 2e-12 for float64, 6e-6 
 _COMPARABLE: Final = (bool, int, str, bytes, type(None), np.generic)
 
 
-def close(a: Any, b: Any) -> bool:
-    """Whether two numbers or arrays of one shape are equal up to rounding; nan equals nan."""
+def close(a: Any, b: Any, eps: float = 0.0) -> bool:
+    """Whether two numbers or arrays of one shape are equal up to rounding; nan equals nan.
+
+    Rounding is that of their dtype, or `eps`, of a coarser one that they were computed in.
+    """
     a, b = np.asarray(a), np.asarray(b)
     if a.size == 0 or a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
@@ -26,12 +29,11 @@ def close(a: Any, b: Any) -> bool:
     if not np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True):
         return False
     a, b = np.where(finite, a, 0), np.where(finite, b, 0)
-    return bool(
-        np.max(np.abs(a - b)) <= float(np.finfo(a.dtype).eps) ** ROUNDING_EXPONENT * np.max(np.abs(a))
-    )
+    eps = max(eps, float(np.finfo(a.dtype).eps))
+    return bool(np.max(np.abs(a - b)) <= eps**ROUNDING_EXPONENT * np.max(np.abs(a)))
 
 
-def difference(plain: Any, recorded: Any, path: str) -> str | None:
+def difference(plain: Any, recorded: Any, path: str, eps: float = 0.0) -> str | None:
     """What differs between what a plain run and a recorded run left, in words; None if nothing does."""
     partner: dict[int, int] = {}
     taken: set[int] = set()
@@ -41,7 +43,7 @@ def difference(plain: Any, recorded: Any, path: str) -> str | None:
         if type(a) is not type(b):
             return f"{path} is a {type(a).__name__} after the plain run and a {type(b).__name__} after the recorded one"
         if is_array(a) or is_differentiable(a) or isinstance(a, _COMPARABLE):
-            complaint = _compare_values(a, b, path)
+            complaint = _compare_values(a, b, path, eps)
             if complaint is not None:
                 return complaint
             continue
@@ -65,11 +67,11 @@ def difference(plain: Any, recorded: Any, path: str) -> str | None:
     return None
 
 
-def _compare_values(a: Any, b: Any, path: str) -> str | None:
+def _compare_values(a: Any, b: Any, path: str, eps: float) -> str | None:
     if is_array(a) or is_differentiable(a):
         if spec_of(a) != spec_of(b):
             return f"{path} has {_spec(a)} after the plain run and {_spec(b)} after the recorded one"
-        if not close(a, b):
+        if not close(a, b, eps):
             return f"{path} is {_short(a)} after the plain run and {_short(b)} after the recorded one"
     elif a != b:
         return f"{path} is {a!r} after the plain run and {b!r} after the recorded one"

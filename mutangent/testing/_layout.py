@@ -227,6 +227,28 @@ class Layout:
             if id(node) in chosen
         )
 
+    def tangents(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """A tangent per root, from one number or array per leaf: one for each object, list and dict, wherever it stands."""
+        made: dict[int, Any] = {}
+
+        def build(node: Node) -> Any:
+            if isinstance(node, Leaf):
+                return values[node.number]
+            if node is None:
+                return NONE
+            if id(node) not in made:
+                made[id(node)] = (
+                    Tangent(type(node.primal))
+                    if isinstance(node, Object)
+                    else rebuild(node.primal, [build(item) for item in node.items])
+                )
+            return made[id(node)]
+
+        roots = tuple([build(node) for node in self.nodes])
+        for node in self.objects:
+            build(node)._fields.update({name: build(field) for name, field in node.fields.items()})
+        return roots
+
 
 def _fields(node: Object) -> dict[str, CapturedField]:
     """The attrs fields; values that cached properties keep are captured too, but they are no part of a tangent."""

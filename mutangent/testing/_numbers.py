@@ -33,6 +33,11 @@ def cast(number: Any, like: Any) -> Any:
     return made
 
 
+def copy_of(value: Any) -> Any:
+    """A value like a given one that may be written to."""
+    return np.array(value) if is_array(value) else value
+
+
 def double(value: Any) -> Any:
     """A plain number or array as an array in double precision."""
     array = np.asarray(value)

@@ -35,6 +35,7 @@ class Trial:
         self.name = str(getattr(function, "__qualname__", getattr(function, "__name__", function)))
         self.rng = np.random.default_rng(seed)
         self.order = 1
+        self.mode = ""
         self._rtol = rtol
         self._atol = atol
         self._seed = seed
@@ -44,7 +45,7 @@ class Trial:
     def fail(self, text: str) -> NoReturn:
         """Raise the AssertionError."""
         raise AssertionError(
-            f"{self.check} of {self.name}, order {self.order}, mode 'rev', seed {self._seed}: {text}"
+            f"{self.check} of {self.name}, order {self.order}, mode {self.mode!r}, seed {self._seed}: {text}"
         )
 
     def note_precision(self, leaves: Iterable[Leaf]) -> None:
@@ -53,9 +54,14 @@ class Trial:
         self._coarsest = max([self._coarsest, *known], key=lambda info: info.eps)
 
     @property
+    def eps(self) -> float:
+        """The precision of the coarsest dtype."""
+        return float(self._coarsest.eps)
+
+    @property
     def step(self) -> float:
         """The step of the differences: a third of the digits, where rounding and curvature cost about the same."""
-        return self._eps if self._eps is not None else float(self._coarsest.eps) ** (1 / 3)
+        return self._eps if self._eps is not None else self.eps ** (1 / 3)
 
     def tolerance(self, derivative: float, output: float) -> float:
         """The allowed difference between derivatives of this size, of outputs of that size."""
@@ -64,5 +70,9 @@ class Trial:
             rtol = RTOL.get(str(self._coarsest.dtype), RTOL_OF_THE_REST)
         atol = self._atol
         if atol is None:
-            atol = ROUNDINGS * float(self._coarsest.eps) * output / self.step
+            atol = ROUNDINGS * self.eps * output / self.step
         return rtol * derivative + atol
+
+    def rounding(self, size: float) -> float:
+        """By how much two computations of a derivative of this size may differ."""
+        return float(np.sqrt(self.eps)) * size

@@ -340,21 +340,33 @@ def test_a_single_argument_that_is_no_tuple_is_refused():
         check_grads(lambda x: x, np.array([1.0]))
 
 
-def test_forward_mode_is_refused_until_there_is_one():
-    with pytest.raises(NotImplementedError, match="forward mode"):
-        check_grads(lambda x: x, (1.0,), modes=("rev", "fwd"))
-    with pytest.raises(ValueError, match="'reverse'"):
-        check_grads(lambda x: x, (1.0,), modes=("reverse",))
+@pytest.mark.parametrize("modes", [("reverse",), ("rev", "backward"), "rev", ()], ids=repr)
+def test_modes_that_there_are_not_are_refused(modes):
+    with pytest.raises(ValueError, match=r"'rev' .*'fwd'"):
+        check_grads(lambda x: x, (1.0,), modes=modes)
+
+
+@pytest.mark.parametrize("modes", [("rev",), ("fwd",), ["fwd", "rev"], ("rev", "rev")], ids=repr)
+def test_modes_are_the_caller_s(modes):
+    check_grads(lambda x: np.sin(x) * x, (np.array([1.0, 2.0]),), order=3, modes=modes)
+
+
+def test_only_the_modes_that_were_asked_for_are_run(monkeypatch):
+    from mutangent.testing import _modes
+
+    def refuse(*args):
+        raise AssertionError("this mode was not asked for")
+
+    monkeypatch.setattr(_modes, "jvp", refuse)
+    check_grads(np.sin, (1.0,), modes=("rev",))
+    monkeypatch.undo()
+    monkeypatch.setattr(_modes, "vjp", refuse)
+    check_grads(np.sin, (1.0,), modes=("fwd",))
 
 
 def test_order_zero_is_refused():
     with pytest.raises(ValueError, match="1 or more"):
         check_grads(lambda x: x, (1.0,), order=0)
-
-
-def test_no_mode_is_refused():
-    with pytest.raises(ValueError, match="modes"):
-        check_grads(lambda x: x, (1.0,), modes=())
 
 
 def test_a_write_to_an_object_outside_of_the_arguments_is_refused_and_undone():

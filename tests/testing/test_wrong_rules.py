@@ -83,6 +83,48 @@ def test_a_wrong_rule_within_a_function_is_found(mistake):
         check_grads(lambda x, y: np.sum(np.tanh(product(x, y))), PAIR, order=1)
 
 
+@pytest.mark.parametrize(
+    "mistake", ["missing factor", "wrong sign", "swapped tangents", "forgotten argument", "lost cotangent"]
+)
+def test_a_wrong_rule_is_found_in_forward_mode(mistake):
+    product = product_with(WRONG_PRODUCTS[mistake][0])
+    with pytest.raises(AssertionError, match=r"order 1, mode 'fwd', seed 0: .*by the pushforward"):
+        check_grads(lambda x, y: np.sum(np.tanh(product(x, y))), PAIR, modes=("fwd",))
+
+
+def test_a_derivative_that_is_another_one_in_forward_mode_is_found():
+    # Too little for finite differences, and much more than rounding.
+    def rule(x):
+        def pullback(g):
+            return (2 * x * g * (1 + 3e-6 * (type(g) is mt.TracedArray)),)
+
+        return x**2, pullback
+
+    with pytest.raises(
+        AssertionError, match=r"by the pullback and .* by the pushforward; they may differ by"
+    ):
+        check_rrule(rule_of(lambda x: x**2, rule), np.array([1.0, 2.0]))
+
+
+def test_a_wrong_flag_of_a_row_is_found_in_forward_mode():
+    from mutangent import _rulebook
+    from mutangent._apply import apply
+
+    def squared(x):
+        return x * x
+
+    def call(x):
+        return apply(_rulebook.rule(squared), (x,), {}) if type(x) is mt.TracedArray else squared(x)
+
+    _rulebook.function(squared, lambda g, y, x: 2 * x * g, linear=True)
+    try:
+        check_grads(call, (np.array([1.0, 2.0]),), order=1, modes=("rev",))
+        with pytest.raises(AssertionError, match="mode 'fwd'"):
+            check_grads(call, (np.array([1.0, 2.0]),), order=1)
+    finally:
+        del _rulebook._rules[squared]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])
 @pytest.mark.parametrize("factor", [1.05, -1.0, 0.0])
 def test_a_wrong_factor_is_found_in_every_dtype(dtype, factor):
@@ -413,6 +455,24 @@ def test_a_pullback_may_read_a_field_as_its_own_call_left_it():
     check_rrule(recur_with(reads_the_new_state_late).__call__, np.array([0.1, -0.4]))
     xs = np.array([[0.1, -0.4], [0.3, 0.2], [-0.5, 0.6]])
     check_grads(loss, (recur_with(reads_the_new_state_late), xs), order=1)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [forgets_written, drops_the_new_state, forgets_the_old_state, forgets_to_write, swaps_fields],
+    ids=lambda rule: rule.__name__,
+)
+def test_a_wrong_rule_of_a_method_is_found_in_forward_mode(rule):
+    def loss(m, xs):
+        return np.sum(np.stack([m(x) for x in xs]) ** 2)
+
+    with pytest.raises((AssertionError, mt.RuleError)):
+        check_grads(loss, (recur_with(rule), np.array([[0.1, -0.4], [0.3, 0.2], [-0.5, 0.6]])), 1, ("fwd",))
+
+
+def test_a_state_that_does_not_move_as_it_should_is_found_in_forward_mode():
+    with pytest.raises(AssertionError, match=r"args\[0\]\.state as the call left it .* by the pushforward"):
+        check_grads(lambda m, x: m(x) * 0.0, (recur_with(swaps_fields), np.array([0.1, -0.4])), 1, ("fwd",))
 
 
 def test_a_pullback_may_read_fields_that_can_never_change():
