@@ -7,6 +7,7 @@ from . import _operators as _operators  # gives TracedArray its operators
 from . import nn, optim, testing
 from . import rules as rules  # fills the rulebook
 from ._capture import field
+from ._checkpoint import checkpoint, checkpoint_sequence
 from ._context import Context, pause, primal, stop_gradient
 from ._decorator import differentiable
 from ._errors import (
@@ -47,6 +48,8 @@ __all__ = [
     "TracedArray",
     "TracedValueError",
     "ZeroTangent",
+    "checkpoint",
+    "checkpoint_sequence",
     "differentiable",
     "elementwise_grad",
     "field",

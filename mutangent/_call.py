@@ -21,6 +21,7 @@ from ._arrays import describe, is_differentiable, spec_of, zeros
 from ._capture import UNSET, CapturedField, Overlay, Unread, _overlay, current, is_captured
 from ._errors import RuleError
 from ._identity import IdentityMap
+from ._recording import Recording
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
@@ -53,6 +54,19 @@ class Frame(Overlay):
             return lowered, described
 
         self.lifter = Lifter(strip, is_captured, self.containers)
+
+
+def open_tape() -> Tape | None:
+    """The tape of the innermost recording that goes on here; a rule's frame hides the one it belongs to."""
+    stripped: set[int] = set()
+    overlay = current()
+    while overlay is not None:
+        if isinstance(overlay, Frame):
+            stripped.add(overlay.tape_below.serial)
+        elif isinstance(overlay, Recording) and overlay.tape.serial not in stripped and overlay.tape.is_open:
+            return overlay.tape
+        overlay = overlay.outer
+    return None
 
 
 class CallView(Overlay):

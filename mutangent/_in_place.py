@@ -209,6 +209,9 @@ def _shadow(root: TracedArray, array: Any) -> None:
                 "may read it in its pullback. Assign a new array to the field: `m.w = m.w + step`."
             )
     tape.shadowed[id(root)] = (root, _source(root))
+    for kept in tape.kept:
+        if kept.entry is array or _overlap(kept.entry, array):
+            kept.entry = kept.entry.copy()
     if type(array) is np.ndarray:
         _replace_saved(entries_of(tape), array, array.copy(order="K"))
 

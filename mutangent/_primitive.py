@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ._arrays import describe
-from ._call import Call, Frame
+from ._call import Call, Frame, open_tape
 from ._capture import _overlay, current, is_captured
 from ._context import pause
 from ._errors import NoRuleError, RuleError
-from ._recording import Recording
 from ._tangent import children, map_container
 from ._tape import Tape
 from ._traced import TracedArray, collect, primal
@@ -113,18 +112,9 @@ def _tape_for(args: tuple[Any, ...]) -> Tape | None:
     """The tape that a call belongs to: the innermost recording if it reaches objects, else that of its arguments."""
     found: list[TracedArray] = []
     if _reach(args, found):
-        stripped: set[int] = set()
-        overlay = current()
-        while overlay is not None:
-            if isinstance(overlay, Frame):
-                stripped.add(overlay.tape_below.serial)
-            elif (
-                isinstance(overlay, Recording)
-                and overlay.tape.serial not in stripped
-                and overlay.tape.is_open
-            ):
-                return overlay.tape
-            overlay = overlay.outer
+        tape = open_tape()
+        if tape is not None:
+            return tape
     return max((traced._tape for traced in found), key=lambda tape: tape.serial, default=None)
 
 

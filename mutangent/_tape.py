@@ -82,6 +82,7 @@ class Tape:
         "_sums",
         "all",
         "entries",
+        "kept",
         "leaf_ids",
         "leaves",
         "lent",
@@ -104,6 +105,7 @@ class Tape:
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
         self.leaf_ids: frozenset[int] = frozenset()
+        self.kept: list[Any] = []  # descriptions whose entry value a later recomputation reads
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
         self.locked: dict[int, Any] = {}
@@ -118,6 +120,7 @@ class Tape:
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
         self.leaf_ids = frozenset(self.leaves)
+        self.kept = []
         self.leaves = {}
         self.locked = {}
         self.mutable = {}

@@ -27,9 +27,10 @@ FLOORS: list[tuple[int, set[str]]] = [
     (3, {"rules.*"}),
     (3, {"_tape", "_traced", "_in_place", "_apply", "_operators", "_forward"}),
     (4, {"_structure", "_capture", "_recording"}),
-    (5, {"_call", "_primitive", "_transforms", "_decorator", "_context", "_jvp", "_jacobians"}),
+    (5, {"_call", "_checkpoint", "_primitive", "_transforms", "_decorator", "_context", "_jvp", "_jacobians"}),
     (6, {"testing.*"}),
     (7, {"nn.*", "optim.*"}),
+    (7, {"scipy.*"}),
 ]
 
 # These stand on the public API alone: from the floors below they import only what `mutangent/__init__.py`
@@ -38,7 +39,12 @@ ON_THE_PUBLIC_API = {"nn.*", "optim.*"}
 
 RUNTIME_DEPENDENCIES = {"numpy", "attrs", "attr"}
 # Libraries that one part alone may import: it is itself imported only by those who have them.
-OPTIONAL_DEPENDENCIES = {"rules.special": {"scipy"}, "scipy.*": {"scipy"}}
+OPTIONAL_DEPENDENCIES = {
+    "rules.special": {"scipy"},
+    "rules.scipy_linalg": {"scipy"},
+    "rules.scipy_signal": {"scipy"},
+    "scipy.*": {"scipy"},
+}
 
 
 @attrs.frozen

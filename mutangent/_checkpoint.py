@@ -1,0 +1,414 @@
+"""Recomputation in the backward pass, for functions that mutate objects too.
+
+Theory of operation. The function runs once, in a recording of its own that is thrown away. What stays on the caller's
+tape is one entry, with the values that the function's arguments and the fields it read had on entry. In the sweep the
+function runs again over those values: an overlay shows the objects as they were, takes up what is written, and is
+dropped, so no object changes a second time. Random generators are set to the state they had and put back afterwards.
+The tangents of the second run are contributions to what the first one had read.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._arrays import is_array
+from ._call import Frame, open_tape
+from ._capture import CapturedField, Overlay, Unread, _overlay, current, is_captured
+from ._identity import IdentityMap
+from ._in_place import assign
+from ._recording import Recording, match
+from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
+from ._tangent import NONE, ZERO, Tangent, rebuild
+from ._tape import CALL, UNPACK, Tape
+from ._traced import TracedArray, append, level_of, lower
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Trade time for memory: keep what goes into a call, and recompute the rest in the backward pass.
+
+    Parameters
+    ----------
+    function : callable
+        Any function, also one that reads and writes captured objects, among its arguments or not.
+
+    Returns
+    -------
+    callable
+        The same function. In a recording the intermediate values of its calls are not kept.
+
+    Notes
+    -----
+    The function is called a second time for a gradient. Captured objects do not notice; printing and other effects
+    outside of captured objects happen twice. `numpy.random` generators in fields and arguments draw the same numbers again.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> @mt.differentiable
+    ... class Counter:
+    ...     n: int = 0
+    >>> @mt.checkpoint
+    ... def step(c, x):
+    ...     c.n += 1
+    ...     return np.sin(x * c.n)
+    >>> c = Counter()
+    >>> round(float(mt.grad(step, argnums=1)(c, 0.3)), 6), c.n
+    (0.955336, 1)
+    """
+
+    @functools.wraps(function)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        tape = open_tape()
+        if tape is None or type(tape.entries) is not list:  # forward mode keeps nothing anyway
+            return function(*args, **kwargs)
+        return _Segment(tape, function).record(args, kwargs)
+
+    return checkpointed
+
+
+def checkpoint_sequence(
+    step: Callable[[Any], Any], xs: Sequence[Any], segments: int | None = None
+) -> list[Any]:
+    """Call a step for each item of a sequence, with memory for the square root of its length.
+
+    Parameters
+    ----------
+    step : callable
+        Takes one item; its state is in captured objects, which it may write.
+    xs : sequence
+        The items.
+    segments : int, optional
+        How many parts of the sequence are recomputed one at a time; the rounded square root of its length by default.
+
+    Returns
+    -------
+    list
+        The results of all steps.
+
+    Examples
+    --------
+    >>> import mutangent as mt
+    >>> @mt.differentiable
+    ... class Sum:
+    ...     total: float = 0.0
+    ...
+    ...     def add(self, x):
+    ...         self.total = self.total * 0.5 + x
+    ...         return self.total
+    >>> s = Sum()
+    >>> mt.grad(lambda s: mt.checkpoint_sequence(s.add, [1.0, 2.0, 3.0])[-1])(s)
+    Tangent[Sum](total=0.125)
+    """
+    count = len(xs)
+    if segments is None:
+        segments = max(1, round(math.sqrt(count)))
+    if segments < 1:
+        raise ValueError(f"segments must be at least 1, and it is {segments}")
+    length = max(1, math.ceil(count / segments))
+
+    @checkpoint
+    def segment(items: Sequence[Any]) -> list[Any]:
+        return [step(x) for x in items]
+
+    results: list[Any] = []
+    for start in range(0, count, length):
+        results += segment(xs[start : start + length])
+    return results
+
+
+class _Inside(Frame):
+    """What the first run sees: objects without the caller's tracing. It notes the values that it gives out."""
+
+    def __init__(self, outer: Overlay | None, tape: Tape) -> None:
+        super().__init__(outer, tape)
+        self.constants: dict[tuple[int, str], Any] = {}
+        self.arrays: dict[int, tuple[Any, TracedArray | None]] = {}
+        self.rewritten: list[tuple[Any, Any]] = []
+        arrays = self.arrays
+
+        def strip(value: Any) -> tuple[Any, Leaf]:
+            layer = level_of(value, tape) if type(value) is TracedArray else None
+            lowered = lower(value, tape)
+            described = Leaf(-1 if layer is None else layer._node, lowered)
+            if is_array(lowered):
+                arrays[id(lowered)] = (lowered, layer)
+                tape.kept.append(
+                    described
+                )  # if the array is written later, `described` gets a copy of it as it was
+            return lowered, described
+
+        self.lifter = Lifter(strip, is_captured, self.containers)
+
+    def first_read(self, obj: Any, field: CapturedField) -> Any:
+        value = super().first_read(obj, field)
+        if self.records[id(obj)].entries[field.name] is None:
+            self.constants[id(obj), field.name] = _remembered(value)
+        return value
+
+
+class _FirstRun(Recording):
+    """The first run. Its tape is thrown away; arrays that it wrote are handed to the frame."""
+
+    def commit(self) -> None:
+        Overlay.commit(self)
+        frame: Any = self.outer
+        frame.rewritten += [(array, root._value) for root, array in self.tape.shadowed.values()]
+
+
+class _SecondRun(Recording):
+    """The second run, which leaves nothing behind."""
+
+    def commit(self) -> None:
+        pass
+
+
+class _Replay(Overlay):
+    """Shows objects as they were when the first run read them."""
+
+    def __init__(self, inside: _Inside) -> None:
+        super().__init__(current())
+        self._inside = inside
+        self.models: dict[int, Any] = {}
+
+    def first_read(self, obj: Any, field: CapturedField) -> Any:
+        record = self._inside.log.get(id(obj))
+        if record is None or field.name not in record.entries:
+            return self._below(obj, field)
+        entry = record.entries[field.name]
+        if entry is None:
+            return _again(self._inside.constants[id(obj), field.name])
+        if type(entry) is Unread:
+            return entry.value
+        return self.value_of(entry, None)
+
+    def value_of(self, description: Description, otherwise: Any) -> Any:
+        """The entry value of a description; `otherwise` for one that has no tangent space."""
+        if type(description) is Leaf:
+            return description.entry
+        if type(description) is Child:
+            return description.primal
+        if type(description) is not Group:
+            return otherwise
+        known = self.models.get(id(description))
+        if known is None:
+            model = description.model
+            before = list(model.values()) if isinstance(model, dict) else list(model)
+            items = [
+                self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
+            ]
+            known = self.models[id(description)] = rebuild(model, items)
+        return known
+
+
+class _Segment:
+    """One checkpointed call."""
+
+    def __init__(self, tape: Tape, function: Callable[..., Any]) -> None:
+        self.tape = tape
+        self.function = function
+        self.inside = _Inside(current(), tape)
+        self.given: Any = None
+        self.arguments: Description = None
+        self.generators: list[tuple[Any, Any]] = []
+        self.value: Description = None
+        self.written: list[tuple[Any, str, Description]] = []
+        self.containers: list[tuple[Description, dict[Any, Description]]] = []
+        self.rewritten: list[tuple[Leaf, int]] = []
+
+    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
+        inside = self.inside
+        self.given, self.arguments = inside.lifter.lift(
+            (args, kwargs), "the arguments of a checkpointed function"
+        )
+        self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
+        token = _overlay.set(inside)
+        try:
+            with _FirstRun() as first:
+                lifted = first.lift(self.given, "the arguments")[0]
+                result = self.function(*lifted[0], **lifted[1])
+            result = first.lower(result)
+        finally:
+            _overlay.reset(token)
+        inside.close()
+        return self._append(result)
+
+    def _append(self, result: Any) -> Any:
+        entries: Any = self.tape.entries
+        call = len(entries)
+        entries.append((CALL, -1, self.pull, (), None))
+        count = 0
+
+        def output(value: Any) -> tuple[Any, Leaf]:
+            nonlocal count
+            traced = append(entries, self.tape, UNPACK, call, count, value)
+            count += 1
+            return traced, Leaf(count - 1, value)
+
+        lifter = Lifter(output, is_captured, Containers())
+        traced, self.value = lifter.lift(result, "the result of a checkpointed function")
+        for record, name in list(self.inside.written()):
+            record.values[name], description = lifter.lift(
+                record.values[name], f"{type(record.obj).__name__}.{name}"
+            )
+            self.written.append((record.obj, name, description))
+        for made in self.inside.containers.by_original.values():
+            if isinstance(made.working, list | dict | deque) and not same_parts(
+                contents(made.working), made.lifted_before or []
+            ):
+                # Every number that is in it now is a result, whether it is a new one or not.
+                described = {}
+                items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
+                for key, item in list(items):
+                    if not isinstance(item, list | dict | deque):
+                        made.working[key], described[key] = lifter.lift(item, "an item")
+                self.containers.append((made.description, described))
+        self.inside.commit()
+        for array, final in self.inside.rewritten:
+            original, layer = self.inside.arrays[id(array)]
+            if layer is None:
+                original[...] = final
+                continue
+            new, leaf = output(final)
+            self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is original]
+            assign(layer, Ellipsis, new)
+        self.inside.outer = None
+        return traced
+
+    def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
+        """Run the function again and pull the cotangents back through that run."""
+        replay = _Replay(self.inside)
+        now = [(generator, _state(generator)) for generator, _ in self._all_generators()]
+        token = _overlay.set(replay)
+        try:
+            for generator, state in self._all_generators():
+                _set_state(generator, state)
+            with _SecondRun(swept_later=True) as second:
+                given = replay.value_of(self.arguments, self.given)
+                lifted, arguments = second.lift(given, "the arguments")
+                result = self.function(*lifted[0], **lifted[1])
+        finally:
+            _overlay.reset(token)
+            for generator, state in now:
+                _set_state(generator, state)
+        gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
+        slots = gradients.cotangents.slots
+        counted: set[int] = set()
+        for outer, within in self._pairs(second, arguments):
+            if (
+                outer.node >= 0
+                and within.node >= 0
+                and slots[within.node] is not None
+                and within.node not in counted
+            ):
+                counted.add(within.node)
+                yield outer.node, slots[within.node]
+
+    def _seeds(
+        self, replay: _Replay, second: Recording, result: Any, cotangents: dict[int, Any]
+    ) -> list[tuple[int, Any]]:
+        """Nodes of the second run with the cotangents of what the first one returned and wrote."""
+        seen: set[tuple[int, int]] = set()
+        known: IdentityMap[Tangent] = IdentityMap()
+        for obj, name, description in self.written:
+            tangent = known.setdefault(obj, Tangent._shell(type(obj), {}))
+            tangent._fields[name] = _cotangent(description, cotangents, known)
+        seeds = match(second, result, _cotangent(self.value, cotangents, known), "the result", seen)
+        for obj, tangent in known.items():
+            if not self.inside.log[id(obj)].born:
+                seeds += match(second, obj, tangent, "an object", seen)
+        for description, items in self.containers:
+            copied = second.containers.by_original.get(id(replay.models.get(id(description))))
+            if copied is None:
+                continue
+            for key, item in items.items():
+                seeds += match(
+                    second, copied.working[key], _cotangent(item, cotangents, known), "an item", seen
+                )
+        for kept, number in self.rewritten:
+            if number in cotangents:
+                roots = [root for root, array in second.tape.shadowed.values() if array is kept.entry]
+                seeds += [(root._node, cotangents[number]) for root in roots]
+        return seeds
+
+    def _pairs(self, second: Recording, arguments: Description) -> Iterator[tuple[Leaf, Leaf]]:
+        """What the first run read, as the caller's tape knows it, with the leaf of the second run."""
+        pairs = [(self.arguments, arguments)]
+        for record in self.inside.log.values():
+            inner = second.log.get(id(record.obj))
+            if inner is not None:
+                pairs += [(entry, inner.entries.get(name)) for name, entry in record.entries.items()]
+        while pairs:
+            outer, within = pairs.pop()
+            if type(outer) is Leaf and type(within) is Leaf:
+                yield outer, within
+            elif type(outer) is Group and type(within) is Group:
+                pairs += zip(outer.items, within.items, strict=True)
+
+    def _all_generators(self) -> list[tuple[Any, Any]]:
+        fields = [
+            (value.generator, value.state)
+            for value in self.inside.constants.values()
+            if type(value) is _Drawn
+        ]
+        return self.generators + fields
+
+
+def _cotangent(description: Description, cotangents: dict[int, Any], known: IdentityMap[Tangent]) -> Any:
+    """The cotangent of a described result; ZeroTangent where nothing flowed."""
+    if type(description) is Leaf:
+        return cotangents.get(description.node, ZERO)
+    if type(description) is Child:
+        return known.get(description.primal, ZERO)
+    if type(description) is Group:
+        return rebuild(description.model, [_cotangent(item, cotangents, known) for item in description.items])
+    return NONE
+
+
+class _Drawn:
+    """A random generator, and its state when the first run read it."""
+
+    __slots__ = ("generator", "state")
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+        self.state = _state(generator)
+
+
+def _remembered(value: Any) -> Any:
+    """A constant as the first run found it."""
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return _Drawn(value)
+    return copy.copy(value) if isinstance(value, set | bytearray | np.ndarray) else value
+
+
+def _again(value: Any) -> Any:
+    return value.generator if type(value) is _Drawn else _remembered(value)
+
+
+def _generators(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _generators(item)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state()
+    return copy.deepcopy(generator.bit_generator.state)
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.RandomState):
+        generator.set_state(state)
+    else:
+        generator.bit_generator.state = state
