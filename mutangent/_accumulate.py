@@ -91,13 +91,19 @@ class Cotangents:
     def scatter(self, node: int, index: Any, contribution: Array, spec: Spec) -> None:
         """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T)."""
         present = self.slots[node]
+        dtype = contribution.dtype
+        if spec.dtype.kind == "c" and dtype.kind != "c":
+            dtype = np.result_type(dtype, np.complex64)  # the next contribution may be complex
+        if present is not None:
+            dtype = np.result_type(dtype, present.dtype)
         if not self.owned[node]:
-            dtype = contribution.dtype if present is None else np.result_type(present, contribution)
             buffer = zeros(Spec(spec.shape, dtype), contribution)
             if present is not None:
                 buffer += present
             present = self.slots[node] = buffer
             self.owned[node] = True
+        elif dtype != present.dtype:
+            present = self.slots[node] = present.astype(dtype)
         if is_basic_index(index) or is_mask(index):
             present[index] += contribution
         else:

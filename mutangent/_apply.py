@@ -15,7 +15,7 @@ import numpy as np
 from ._accumulate import Cotangents, is_basic_index
 from ._arrays import COMPLEX128, FLOAT64, Spec, is_array, is_differentiable, spec_of
 from ._errors import RuleError, TracedValueError
-from ._in_place import Again, check_shadow, is_view_of, register_view
+from ._in_place import Again, check_shadow, is_view_of, register_view, shielded
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import INDEX, SCATTER, UNPACK, Tape
 from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
@@ -50,9 +50,10 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs:
         collect(tuple(kwargs.values()), found)
     if not found:  # every recording is closed: constants
-        return row.function(
+        y = row.function(
             *lower(args, CLOSED), **{name: lower(value, CLOSED) for name, value in kwargs.items()}
         )
+        return shielded(y)
     tape = max((traced._tape for traced in found), key=_serial)
     kind = row.kind
     if kind == "composed":
@@ -110,7 +111,7 @@ def _apply_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         (traced._node,) if len(row.expressions) == 1 else (traced._node, *(-1,) * (len(row.expressions) - 1))
     )
     saved = (y if keep[0] else spec_of(y), (_strong(x) if keep[1] else spec_of(x), *args[1:]), kwargs)
-    made = append(traced._tape.entries, traced._tape, row, nodes, saved, y)
+    made = append(traced._tape.entries, traced._tape, row, nodes, saved, y, (x, *args[1:]))
     if row.linear and is_view_of(y, x):
         register_view(made, traced, Again(row.function, args[1:], kwargs))
     return made
@@ -189,11 +190,12 @@ def _record(
         kwargs = {name: tape.constant(value) for name, value in kwargs.items()}
     if row.kind == "elementwise":
         read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
-        return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y)
+        return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y, values)
     read = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
     source = layers[0] if row.linear and mask == 1 else None
     if not row.multiple:
-        made = append(entries, tape, row, nodes, (y if keep[0] else spec_of(y), tuple(read), kwargs), y)
+        saved = (y if keep[0] else spec_of(y), tuple(read), kwargs)
+        made = append(entries, tape, row, nodes, saved, y, (*values, *kwargs.values()))
         if source is not None and is_view_of(y, values[0]):
             register_view(made, source, Again(row.function, values[1:], kwargs))
         return made
@@ -201,7 +203,9 @@ def _record(
     entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(read), kwargs), (), None))
     outputs = []
     for number, value in enumerate(y):
-        output = append(entries, tape, UNPACK, call, number, value) if _is_number(row, value) else value
+        output: Any = value
+        if _is_number(row, value):
+            output = append(entries, tape, UNPACK, call, number, value, values)
         if source is not None and type(output) is TracedArray and is_view_of(value, values[0]):
             register_view(output, source, Again(row.function, values[1:], kwargs, number))
         outputs.append(output)
@@ -255,7 +259,7 @@ def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[s
     )
     saved = (spec_of(y), (specs, *lower(args[1:], tape)), kwargs)
     entries: Any = tape.entries
-    return append(entries, tape, row, (nodes,), saved, y)
+    return append(entries, tape, row, (nodes,), saved, y, values)
 
 
 def _as_positional(
@@ -295,7 +299,8 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
                 yield layer._node, tangent
 
     entries: Any = tape.entries
-    return new_outputs(entries, tape, pull, [y])[0]
+    pull.__name__ = row.name
+    return new_outputs(entries, tape, pull, [y], values)[0]
 
 
 def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, without calls
@@ -363,7 +368,7 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
         traced._node = len(entries)
         entries.append((row, parents, saved, shape, dtype))
     else:
-        traced._node = entries.push(row, parents, saved, shape, dtype)
+        traced._node = entries.push(row, parents, saved, shape, dtype, y, (x, z))
     return traced
 
 
@@ -397,7 +402,7 @@ def apply_mixed(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any
         saved = (y if keep_y else None, kept, EMPTY)
     parents = tuple(x._node if mask >> k & 1 else -1 for k, x in enumerate(operands))
     entries: Any = tape.entries
-    return append(entries, tape, row, parents, saved, y)
+    return append(entries, tape, row, parents, saved, y, (low_a, low_b))
 
 
 def _item(x: Any) -> Any:
@@ -425,7 +430,7 @@ def get_item(x: TracedArray, index: Any) -> Any:
     tape = x._tape
     entries = tape.entries
     if entries is None:
-        return x._value[index]
+        return shielded(lower(x, CLOSED)[lower(index, CLOSED)])
     kept = _plain_index(index)
     value = x._value[kept]
     if type(value) is np.ndarray or type(value) is TracedArray:

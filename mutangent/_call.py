@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import describe, is_differentiable, spec_of, zeros
-from ._capture import UNSET, CapturedField, Overlay, Unread, _overlay, current, is_captured
+from ._capture import UNSET, CapturedField, Overlay, Unread, _overlay, current, is_captured, schema_of
 from ._errors import RuleError
 from ._identity import IdentityMap
 from ._recording import Recording
@@ -281,7 +281,7 @@ class Call:
                     (item, part, where)
                     for item, part in zip(description.items, children(tangent) or [], strict=True)
                 ]
-            else:
+            elif _carries_numbers(tangent):
                 raise RuleError(
                     f"the pullback of {self.name} returned {describe(tangent)} for {where}, which does not fit its "
                     "structure. Return a mutangent.Tangent for an object, a tuple or list for a container, "
@@ -291,9 +291,18 @@ class Call:
     def _fields_of(self, obj: Any, tangent: Tangent) -> Iterator[tuple[Description, Any, str]]:
         record = self.frame.log.get(id(obj))
         for name in tangent:
-            entry = UNSET if record is None else record.entries.get(name, UNSET)
+            entry = self._untouched(obj, name) if record is None else record.entries.get(name, UNSET)
             where = f"{type(obj).__name__}.{name}"
             yield self._described(entry), tangent[name], where
+
+    def _untouched(self, obj: Any, name: str) -> Any:
+        """What a field holds of an object that the rule did not touch; objects in it may have been read by another way."""
+        schema = schema_of(type(obj))
+        assert schema is not None
+        try:
+            return Unread(self.frame.peek(obj, schema.fields[name]))
+        except AttributeError:
+            return UNSET
 
     def _check(self, leaf: Leaf, tangent: Any, where: str) -> Any:
         plain = primal(tangent)
@@ -346,6 +355,23 @@ def _children_of(description: Description) -> set[int]:
     if type(description) is Group:
         return set().union(*map(_children_of, description.items))
     return {id(description.primal)} if type(description) is Child else set()
+
+
+def _carries_numbers(tangent: Any) -> bool:
+    """Whether there is any number in a tangent; it may be cyclic."""
+    seen: dict[int, Any] = {}
+    pending = [tangent]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Tangent):
+            if id(value) not in seen:
+                seen[id(value)] = value
+                pending += [value[name] for name in value]
+        elif children(value) is not None:
+            pending += children(value) or ()
+        elif value is not None and not isinstance(value, ZeroTangent | NoTangent):
+            return True
+    return False
 
 
 def _has_numbers(value: Any) -> bool:

@@ -447,12 +447,13 @@ class Record:
 
 
 class Unread:
-    """The entry value of a field that was overwritten before it was read."""
+    """The entry value of a field that was not read, and the containers in it as they were."""
 
-    __slots__ = ("value",)
+    __slots__ = ("shown", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
+        self.shown = frozen(value)
 
 
 class Overlay:
@@ -634,12 +635,16 @@ class Overlay:
     def remember_unread(self) -> None:
         """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
         for record in self.log.values():
-            for name, field in record.schema.fields.items():
-                if name not in record.entries:
-                    try:
-                        record.entries[name] = Unread(self.peek(record.obj, field))
-                    except AttributeError:
-                        record.entries[name] = UNSET
+            self.remember_unread_fields(record)
+
+    def remember_unread_fields(self, record: Record) -> None:
+        """Note what the unread fields of one object hold."""
+        for name, field in record.schema.fields.items():
+            if name not in record.entries:
+                try:
+                    record.entries[name] = Unread(self.peek(record.obj, field))
+                except AttributeError:
+                    record.entries[name] = UNSET
 
     def rollback(self) -> None:
         """Leave the objects as they were. Objects made inside have no before: they get their values."""

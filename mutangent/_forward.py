@@ -52,7 +52,16 @@ class Pusher:
         if rule is not LEAF:
             self._several = None if rule is CALL else push_several(rule, parents, saved)
 
-    def push(self, rule: Any, parents: Any, saved: Any, shape: tuple[int, ...], dtype: Any) -> Array | None:
+    def push(
+        self,
+        rule: Any,
+        parents: Any,
+        saved: Any,
+        shape: tuple[int, ...],
+        dtype: Any,
+        _value: Any,
+        _operands: Any,
+    ) -> Array | None:
         """The tangent of the result of one operation; None if none of its operands has one."""
         # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -93,6 +93,15 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     """`x[index] = value`."""
     require_writeable(x)
     tape = x._tape
+    if tape.entries is None and tape.all is not None:
+        # In `pause()` a constant is written, and the rest of the array keeps its gradient.
+        value = value if isinstance(value, list | tuple) else primal(value)
+        tape.entries = tape.all
+        try:
+            assign(x, index, value)
+        finally:
+            tape.entries = None
+        return
     if tape.all is None:
         if id(root_of(x)) not in tape.leaf_ids:
             raise InPlaceError(
@@ -135,6 +144,14 @@ def replace(x: TracedArray, new: Any) -> TracedArray:
     return x
 
 
+def shielded(y: Any) -> Any:
+    """A plain view of a traced array's memory, as read-only: a write into it would pass the recording by."""
+    if type(y) is np.ndarray and y.base is not None and y.flags.writeable:
+        y = y.view()
+        y.flags.writeable = False
+    return y
+
+
 def require_writeable(x: TracedArray) -> None:
     """Raise as NumPy does for a read-only array, a broadcast view for example; scalars have no items."""
     plain = primal(x)
@@ -156,7 +173,7 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
     buffer[lowered_index] = lowered
     saved = (lowered_index, None if layer is None else np.shape(primal(lowered)))
     nodes = (root._node, -1 if layer is None else layer._node)
-    written = append(entries, tape, SET_ITEM, nodes, saved, buffer)
+    written = append(entries, tape, SET_ITEM, nodes, saved, buffer, (lowered,))
     root._value, root._node = buffer, written._node
     del buffer
     _remake_views(root)

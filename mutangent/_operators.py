@@ -53,6 +53,7 @@ class Operations:
                             (self._node,),
                             (y if keep_y else None, a if keep_a else None),
                             y,
+                            (a,),
                         )
                 elif len(inputs) == 2:
                     return apply_binary(ufunc, row, *inputs)
@@ -292,7 +293,7 @@ def _unary(op: Callable[[Any], Any], ufunc: np.ufunc) -> Callable[..., Any]:
         saved: Any = (y if keep_y else None, a if keep_a else None)
         if row.kind == "function":
             saved = (y if keep_y else spec_of(y), (a if keep_a else spec_of(a),), EMPTY)
-        return append(entries, tape, row, (self._node,), saved, y)
+        return append(entries, tape, row, (self._node,), saved, y, (a,))
 
     return method
 

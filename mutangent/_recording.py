@@ -29,6 +29,8 @@ from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, reb
 from ._tape import Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, primal
 
+_SCALARS: Final = (float, int, str, bool, type(None), np.ndarray)
+
 
 class Recording(Overlay):
     """Follows reads, writes and operations between `open` and `close`.
@@ -40,6 +42,7 @@ class Recording(Overlay):
         super().__init__(current())
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
         self.swept_later = swept_later
+        self.roots: list[Description] = []  # descriptions of the arguments
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
         self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
@@ -87,11 +90,40 @@ class Recording(Overlay):
     def commit(self) -> None:
         """Commit fields, containers, and the contents of arrays that were written in place."""
         if self.swept_later:
-            self.remember_unread()
+            self._remember_graph()
         super().commit()
         commit_contents(self.tape)
         if self.swept_later:
             self.tape.guard()
+
+    def _remember_graph(self) -> None:
+        """Note what unread fields hold in reach of the arguments and of what was touched, as the call leaves it.
+
+        A sweep comes later, when the objects may have changed.
+        """
+        pending: list[Any] = [*self.roots, *[Child(record.obj) for record in self.log.values()]]
+        seen: dict[int, Any] = {}
+        while pending:
+            value = pending.pop()
+            if type(value) is Group:
+                pending += value.items
+                continue
+            if type(value) is Unread:
+                value = value.value
+            elif type(value) is Child:
+                value = value.primal
+            items = children(value)
+            if items is not None:
+                pending += [item for item in items if type(item) not in _SCALARS]
+            elif id(value) not in seen and is_captured(value):
+                seen[id(value)] = value
+                schema = schema_of(type(value))
+                assert schema is not None
+                record = self.log.get(id(value))
+                if record is None:
+                    record = self.log[id(value)] = Record(value, schema)
+                self.remember_unread_fields(record)
+                pending += record.entries.values()
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.swept_later)
@@ -138,13 +170,16 @@ class Recording(Overlay):
             entry = record.entries.get(name)
             field = schema.fields[name]
             if type(entry) is Unread:
-                value = entry.value
+                value = entry.shown
             else:
                 value = field.raw_get(obj) if self.outer is None else self.outer.peek(obj, field)
             record.values[name], record.entries[name] = self.lifter.lift(
                 value, f"{type(obj).__name__}.{name}"
             )
         return record.values.get(name)
+
+    def _sweep(self, cotangents: Cotangents, keep: frozenset[int], free: bool) -> None:
+        sweep(self.entries, cotangents, keep, free)
 
     def gradients(
         self, seeds: Iterable[tuple[int, Any]], keep: frozenset[int] = frozenset(), free: bool = False
@@ -160,7 +195,7 @@ class Recording(Overlay):
         try:
             # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                sweep(self.entries, cotangents, keep, free)
+                self._sweep(cotangents, keep, free)
             return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
         finally:
             if token is not None:
@@ -282,7 +317,8 @@ class Gradients:
                 if entry is UNSET:
                     continue
                 if type(entry) is Unread:
-                    entry = self._describe(entry.value)
+                    known = id(entry.value) in self._containers.by_original
+                    entry = self._describe(entry.value if known else entry.shown)
                 elif entry is MISSING_ENTRY:
                     try:
                         outer = self.recording.outer

@@ -26,7 +26,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from threading import RLock
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -108,29 +107,27 @@ class Rule:
 _rules: Final[dict[Any, Rule]] = {}
 # By the name of an optional library's module: what reads the rows of its functions.
 _awaited: Final[dict[str, Callable[[], None]]] = {}
-_reading: Final = RLock()
 
 
 def rule(function: Callable[..., Any]) -> Rule:
     """The one `Rule` object of a function; it may be filled in later."""
     found = _rules.get(function)
     if found is None:
-        with _reading:
-            _read_awaited()
-            found = _rules.get(function)
-            if found is None:
-                found = _rules[function] = Rule(function)
+        for module, read in list(_awaited.items()):
+            if module in sys.modules:
+                read()  # an import: a second thread waits here until the first has read all
+        found = _rules.setdefault(function, Rule(function))
     return found
 
 
 def when_loaded(module: str, read: Callable[[], None]) -> None:
-    """Have rows read by `read` once someone else has loaded `module` and an unknown function is looked up."""
+    """Have a file of rows imported by `read` once someone else has loaded `module` and an unknown function is met."""
     _awaited[module] = read
 
 
-def _read_awaited() -> None:
-    for module in [name for name in _awaited if name in sys.modules]:
-        _awaited.pop(module)()
+def all_read(module: str) -> None:
+    """Say, at the end of such a file, that its rows are in the rulebook."""
+    _awaited.pop(module, None)
 
 
 def rules() -> list[Rule]:

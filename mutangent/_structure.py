@@ -89,6 +89,9 @@ def frozen(value: Any) -> Any:
         return {key: frozen(item) for key, item in value.items()}
     if isinstance(value, list | deque):
         return [frozen(item) for item in value]
+    if isinstance(value, tuple):
+        items = [frozen(item) for item in value]
+        return value if same_parts(items, list(value)) else rebuild(value, items)
     return value
 
 

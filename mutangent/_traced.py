@@ -234,7 +234,10 @@ def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:
     return leaf
 
 
-def append(entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value: Any) -> TracedArray:
+def append(
+    entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value: Any, operands: Any = ()
+) -> TracedArray:
+    """Record `value`. Only a check for nan reads `operands`: the values that the operation was given."""
     try:
         shape, dtype = value.shape, value.dtype
     except AttributeError:
@@ -245,13 +248,17 @@ def append(entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value:
     if type(entries) is list:
         traced._node = len(entries)
         entries.append((rule, parents, saved, shape, dtype))
-    else:  # forward mode: the node is the tangent
-        traced._node = entries.push(rule, parents, saved, shape, dtype)
+    else:  # forward mode, where the node is the tangent, or a recording that looks at its values
+        traced._node = entries.push(rule, parents, saved, shape, dtype, value, operands)
     return traced
 
 
 def new_outputs(
-    entries: Any, tape: Tape, pull: Callable[[dict[int, Any]], Any], values: list[Any]
+    entries: Any,
+    tape: Tape,
+    pull: Callable[[dict[int, Any]], Any],
+    values: list[Any],
+    operands: Any = (),
 ) -> list[TracedArray]:
     """Traced values for the results of a call whose derivative is the closure `pull`.
 
@@ -259,7 +266,9 @@ def new_outputs(
     """
     call = len(entries)
     entries.append((CALL, -1, pull, (), None))
-    outputs = [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
+    outputs = [
+        append(entries, tape, UNPACK, call, number, value, operands) for number, value in enumerate(values)
+    ]
     if type(entries) is not list:
         entries.push_call(pull, outputs)
     return outputs

@@ -189,6 +189,7 @@ def _record(
         for position in range(len(args)):
             if position not in chosen:
                 lifted[position] = recording.lift_container(args[position], f"argument {position}")
+        recording.roots = descriptions
         result = f(*lifted)
         traced = target(result)
     return recording, descriptions, traced, recording.lower(result)
