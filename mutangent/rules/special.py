@@ -1,8 +1,8 @@
 """Derivatives of SciPy's special functions, those that are ufuncs.
 
 This file is read when a traced value first meets a function without a row and `scipy.special` is loaded already; it
-never is what loads SciPy. The functions of `scipy.special` that are no ufuncs do not dispatch; those are in
-`mutangent.scipy.special`.
+never is what loads SciPy. The functions of `scipy.special` that are no ufuncs do not dispatch. Those at the end are
+operations of ours, which `mutangent.scipy.special` calls.
 
 The derivative of a special function is nearly always another one. Each is written in the form that is accurate in the
 tails and regular where the function is, and whose own derivative has a row in turn. An operand with None has no known
@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from .._rulebook import constant, elementwise, function
+from .._rulebook import all_read, constant, elementwise, function
 from .contractions import conjugated
+from .dispatch import dispatched
 from .elementwise import LOG_2, LOG_10, chosen, quotient
+from .reductions import Axis, kept, shared_among
 
 ROOT_PI = float(np.sqrt(np.pi))
 ROOT_2_PI = float(np.sqrt(2 * np.pi))
@@ -434,3 +436,76 @@ elementwise(sc.eval_hermite, None, lambda t, _y, n, x: t * (2 * n * sc.eval_herm
 elementwise(
     sc.eval_hermitenorm, None, lambda t, _y, n, x: t * (n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x))
 )
+
+# -- sums of exponentials ------------------------------------------------------------------------------------------
+
+
+def _logsumexp(a: Any, b: Any, axis: Axis, keepdims: bool) -> Any:
+    return sc.logsumexp(a, axis, b, keepdims)
+
+
+def weights(a: Any, y: Any, axis: Axis, keepdims: bool) -> Any:
+    """exp(a - y). Where the sum is infinite its infinite terms have equal shares; where it is 0, none has any."""
+    y = kept(y, a.shape, axis, keepdims)
+    found = np.exp(a - np.where(np.isinf(y), 0, y)) if np.any(np.isinf(y)) else np.exp(a - y)
+    if np.any(y == np.inf):
+        largest = a == np.inf
+        found = np.where(y == np.inf, shared_among(largest, np.ones_like(found), axis), found)
+    return found
+
+
+def terms_pullback(g: Any, y: Any, a: Any, b: Any, axis: Axis, keepdims: bool) -> Any:
+    found = weights(a, y, axis, keepdims)
+    if b is not None:
+        found = np.where(np.equal(b, 0), 0, b * found)
+    return kept(g, a.shape, axis, keepdims) * conjugated(found)
+
+
+def factors_pullback(g: Any, y: Any, a: Any, _b: Any, axis: Axis, keepdims: bool) -> Any:
+    return kept(g, a.shape, axis, keepdims) * conjugated(weights(a, y, axis, keepdims))
+
+
+logsumexp = dispatched(_logsumexp)
+function(logsumexp, terms_pullback, factors_pullback)
+
+
+def _softmax(x: Any, axis: Axis) -> Any:
+    return sc.softmax(x, axis)
+
+
+def softmax_pullback(g: Any, y: Any, _x: Any, axis: Axis) -> Any:
+    y = conjugated(y)
+    return y * (g - np.sum(g * y, axis=axis, keepdims=True))
+
+
+softmax = dispatched(_softmax)
+function(softmax, softmax_pullback)
+
+
+def _log_softmax(x: Any, axis: Axis) -> Any:
+    return sc.log_softmax(x, axis)
+
+
+def log_softmax_pullback(g: Any, y: Any, _x: Any, axis: Axis) -> Any:
+    return g - np.exp(conjugated(y)) * np.sum(g, axis=axis, keepdims=True)
+
+
+log_softmax = dispatched(_log_softmax)
+function(log_softmax, log_softmax_pullback)
+
+
+# -- Lambert's function --------------------------------------------------------------------------------------------
+
+
+def _lambertw(z: Any, k: Any, tol: float) -> Any:
+    return sc.lambertw(z, k, tol)
+
+
+def lambertw_pullback(g: Any, y: Any, _z: Any, _k: Any, _tol: float) -> Any:
+    return g * conjugated(1 / (np.exp(y) * (1 + y)))
+
+
+lambertw = dispatched(_lambertw)
+function(lambertw, lambertw_pullback)
+
+all_read("scipy.special")
