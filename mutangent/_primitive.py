@@ -7,14 +7,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ._arrays import describe
+from ._arrays import describe, is_differentiable
 from ._call import Call, Frame, open_tape
 from ._capture import _overlay, current, is_captured
 from ._context import pause
 from ._errors import NoRuleError, RuleError
-from ._tangent import children, map_container
+from ._recording import check_array
+from ._tangent import NONE, ZERO, NoTangent, ZeroTangent, children, map_container, rebuild
 from ._tape import Tape
-from ._traced import TracedArray, collect, primal
+from ._traced import TracedArray, collect, level_of, lower, new_traced, primal
 
 
 class Primitive:
@@ -25,6 +26,7 @@ class Primitive:
         self._function = function
         self._defaults = len(getattr(function, "__defaults__", None) or ())
         self._rule: Callable[..., Any] | None = None
+        self._forward_rule: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
         return f"<primitive {self._name}>"
@@ -62,10 +64,44 @@ class Primitive:
         self._rule = rule
         return self
 
+    def frule(self, rule: Callable[..., Any]) -> Primitive:
+        """Set a rule for forward mode; a decorator. It is seldom needed: forward mode also works by `rrule`.
+
+        Parameters
+        ----------
+        rule : callable
+            ``rule(primals, tangents)`` takes two tuples, one item per argument, and returns ``(value, tangent)``. The
+            tangent of an argument to which none was given is `ZeroTangent()`. A call with objects among its arguments
+            goes by `rrule`, which knows about their fields.
+
+        Returns
+        -------
+        Primitive
+            The primitive itself.
+
+        Examples
+        --------
+        >>> import mutangent as mt
+        >>> @mt.primitive
+        ... def square(x):
+        ...     return x * x
+        >>> @square.frule
+        ... def square_frule(primals, tangents):
+        ...     (x,), (x_dot,) = primals, tangents
+        ...     return x * x, 2 * x * x_dot
+        >>> mt.jvp(square, (3.0,), (1.0,))
+        (9.0, 6.0)
+        """
+        self._forward_rule = rule
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tape = _tape_for((*args, *kwargs.values()))
         if tape is None:
             return self._function(*args, **kwargs)
+        is_forward = type(tape.entries) is not list
+        if is_forward and self._forward_rule is not None and not _reach((args, kwargs), []):
+            return self._push(tape, _positional(self._function, args, kwargs), self._forward_rule)
         if self._rule is None:
             raise NoRuleError(
                 f"{self._name} is a primitive without a rule, and it was called with values that are differentiated. "
@@ -92,6 +128,45 @@ class Primitive:
                 "NotImplemented to decline the arguments."
             )
         return Call(self._name, frame, tape, descriptions, result[1]).record(result[0])
+
+    def _push(self, tape: Tape, args: tuple[Any, ...], rule: Callable[..., Any]) -> Any:
+        """Apply the rule for forward mode."""
+        tangents = tuple([_tangent_in(arg, tape) for arg in args])
+        result = rule(tuple([lower(arg, tape) for arg in args]), tangents)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RuleError(
+                f"the frule of {self._name} returned {describe(result)}. Return a pair (value, tangent)."
+            )
+        return self._traced(tape, *result)
+
+    def _traced(self, tape: Tape, value: Any, tangent: Any) -> Any:
+        items, parts = children(value), children(tangent)
+        if items is not None:
+            if parts is None or len(parts) != len(items):
+                raise RuleError(
+                    f"the frule of {self._name} returned a {type(value).__name__} of {len(items)} values, and "
+                    f"{describe(tangent)} for their tangents. Return one tangent per value."
+                )
+            return rebuild(
+                value, [self._traced(tape, item, part) for item, part in zip(items, parts, strict=True)]
+            )
+        if type(value) is not TracedArray and not is_differentiable(value):
+            return value
+        nothing = tangent is None or isinstance(tangent, ZeroTangent | NoTangent)
+        node: Any = None if nothing else check_array(value, tangent, f"the value of {self._name}", "tangent")
+        return new_traced(tape, node, value)
+
+
+def _tangent_in(value: Any, tape: Tape) -> Any:
+    """The tangents that the traced numbers in an argument carry."""
+    items = children(value)
+    if items is not None:
+        return rebuild(value, [_tangent_in(item, tape) for item in items])
+    layer = level_of(value, tape) if type(value) is TracedArray else None
+    if layer is None:
+        return NONE if type(value) is not TracedArray and not is_differentiable(value) else ZERO
+    node: Any = layer._node
+    return ZERO if node is None else node
 
 
 def _positional(
