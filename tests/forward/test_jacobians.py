@@ -1,0 +1,246 @@
+"""Jacobians, Hessians and elementwise derivatives: shapes, dtypes, complex numbers, and one call of the function."""
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+def numerical(f, x, eps=1e-6):
+    """Differentiate by central differences, column by column."""
+    x = np.asarray(x, float)
+    out = np.asarray(f(x))
+    found = np.zeros(out.shape + x.shape, out.dtype)
+    for place in np.ndindex(x.shape):
+        step = np.zeros(x.shape)
+        step[place] = eps
+        found[(..., *place)] = (f(x + step) - f(x - step)) / (2 * eps)
+    return found
+
+
+WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
+TALL = {
+    "scalar": lambda x: np.sum(x**3),
+    "wide": lambda x: np.tanh(WEIGHTS[:2] @ np.ravel(x)),
+    "square": lambda x: np.tanh(x) * x,
+    "tall": lambda x: np.sin(np.outer(WEIGHTS[:, 0], np.ravel(x))),
+    "one more axis": lambda x: np.stack([x, x**2, np.exp(x)])[:, None],
+}
+
+
+@pytest.mark.parametrize("f", TALL.values(), ids=TALL)
+def test_rows_and_columns_give_the_same_matrix(xp, f):
+    x = xp.asarray(np.linspace(0.1, 0.9, 6).reshape(2, 3))
+    found = mt.jacobian(f)(x)
+    assert found.shape == (*np.shape(f(x)), 2, 3)
+    np.testing.assert_allclose(found, numerical(f, x), atol=1e-8)
+
+
+@pytest.mark.parametrize("f", TALL.values(), ids=TALL)
+def test_the_function_is_called_once(f):
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return f(x)
+
+    mt.jacobian(counted)(np.ones((2, 3)))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "shape"), [(2.0, ()), (np.float64(2.0), ()), (np.array(2.0), ()), (np.ones(1), (1,))]
+)
+def test_numbers_have_no_axes(x, shape):
+    found = mt.jacobian(lambda x: x**3)(x)
+    assert np.shape(found) == shape * 2
+    np.testing.assert_array_equal(found, 3.0 * np.asarray(x).reshape(shape * 2) ** 2)
+    column = mt.jacobian(lambda x: np.sum(x) * np.array([1.0, 2.0]))(x)
+    np.testing.assert_array_equal(column, np.array([1.0, 2.0]).reshape(2, *shape))
+    assert np.shape(mt.hessian(lambda x: np.sum(x**3))(x)) == shape * 2
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+def test_empty_arrays_give_empty_matrices(shape):
+    x = np.zeros(shape)
+    assert mt.jacobian(lambda x: x * 2.0)(x).shape == shape * 2
+    assert mt.jacobian(np.sum)(x).shape == shape
+    assert mt.jacobian(lambda x: np.ones(3) * np.sum(x))(x).shape == (3, *shape)
+    assert mt.jacobian(lambda x: x[:0])(np.ones(3)).shape == (0, 3)
+    assert mt.hessian(lambda x: np.sum(x**2))(x).shape == shape * 2
+    assert mt.elementwise_grad(np.sin)(x).shape == shape
+
+
+@pytest.mark.parametrize("f", TALL.values(), ids=TALL)
+def test_float32_stays_float32(f):
+    x = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)
+    assert mt.jacobian(f)(x).dtype == f(x).dtype  # WEIGHTS make some wider
+    assert mt.jacobian(lambda x: np.tanh(x)[:1])(x).dtype == np.float32
+    assert mt.jacobian(lambda x: np.stack([x, x]))(x).dtype == np.float32
+    assert mt.hessian(lambda x: np.sum(x**3))(x).dtype == np.float32
+    assert mt.elementwise_grad(np.tanh)(x).dtype == np.float32
+
+
+def test_a_result_that_does_not_depend_on_the_argument_gives_zeros():
+    np.testing.assert_array_equal(mt.jacobian(lambda x: np.ones(2))(np.ones(3)), np.zeros((2, 3)))
+    np.testing.assert_array_equal(mt.jacobian(lambda x: np.ones(4))(np.ones(3)), np.zeros((4, 3)))
+    np.testing.assert_array_equal(mt.hessian(np.sum)(np.ones(3)), np.zeros((3, 3)))
+
+
+# ---------------------------------------------------------------- complex numbers
+
+MATRIX = np.array([[1.0 + 1.0j, 2.0], [3.0j, 4.0 - 1.0j], [0.5, -1.0j]])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_holomorphic_function_has_its_complex_matrix(rows):
+    z = np.array([1.0 + 2.0j, -0.5j])
+    np.testing.assert_allclose(mt.jacobian(lambda z: MATRIX[:rows] @ z)(z), MATRIX[:rows])
+    found = mt.jacobian(lambda z: np.exp(MATRIX[:rows] @ z))(z)
+    np.testing.assert_allclose(found, np.exp(MATRIX[:rows] @ z)[:, None] * MATRIX[:rows])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_complex_function_of_a_real_argument_has_a_complex_matrix(rows):
+    found = mt.jacobian(lambda x: MATRIX[:rows] @ x)(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(found, MATRIX[:rows])
+    np.testing.assert_array_equal(mt.elementwise_grad(lambda x: 1j * x**2)(np.array([3.0])), [6.0j])
+
+
+def test_the_elementwise_derivative_of_a_holomorphic_function_is_the_complex_one():
+    z = np.array([1.0 + 2.0j, -0.5j])
+    np.testing.assert_allclose(mt.elementwise_grad(np.sin)(z), np.cos(z))
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.elementwise_grad])
+def test_a_real_function_of_a_complex_argument_has_no_complex_derivative(take):
+    with pytest.raises(mt.GradientTypeError, match=r"complex128.*real.*not holomorphic.*mutangent\.grad"):
+        take(lambda z: np.abs(z) ** 2)(np.array([1.0 + 2.0j]))
+
+
+def test_a_hessian_needs_a_real_argument():
+    with pytest.raises(mt.GradientTypeError, match=r"real argument.*complex128.*real and imaginary parts"):
+        mt.hessian(lambda z: np.sum(np.abs(z) ** 2))(np.array([1.0 + 2.0j]))
+
+
+# ---------------------------------------------------------------- which argument
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.hessian, mt.elementwise_grad])
+def test_argnums_chooses_the_argument(take):
+    def f(x, y, *, power):
+        return x**2 * y**power
+
+    expected = {mt.jacobian: 4.0 * 27.0, mt.hessian: 4.0 * 3 * 2 * 3.0, mt.elementwise_grad: 4.0 * 27.0}
+    for number in (1, -1):
+        assert take(f, argnums=number)(2.0, 3.0, power=3) == expected[take]
+    with pytest.raises(TypeError, match="argnums=2 names none"):
+        take(f, argnums=2)(2.0, 3.0, power=3)
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.hessian, mt.elementwise_grad])
+def test_the_function_keeps_its_name(take):
+    def energy(x):
+        """Give the energy."""
+        return x * x
+
+    assert take(energy).__name__ == "energy"
+    assert take(energy).__doc__ == "Give the energy."
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.hessian, mt.elementwise_grad])
+def test_an_integer_argument_is_refused(take):
+    with pytest.raises(mt.GradientTypeError, match="integers and booleans have no gradient"):
+        take(lambda x: x * x)(3)
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.hessian, mt.elementwise_grad])
+def test_a_container_is_refused(take):
+    with pytest.raises(
+        mt.GradientTypeError, match=r"argument 0 is a list.*a float or complex array or number"
+    ):
+        take(lambda x: x[0] * x[1])([1.0, 2.0])
+
+
+def test_a_result_that_is_no_array_is_refused():
+    for take in (mt.jacobian, mt.elementwise_grad):
+        with pytest.raises(mt.GradientTypeError, match="the result is a tuple"):
+            take(lambda x: (x, x))(1.0)
+    for call in (mt.hessian(lambda x: x * x), lambda x: mt.hvp(lambda x: x * x, (x,), (x,))):
+        with pytest.raises(mt.GradientTypeError, match=r"shape \(2,\).*needs a scalar"):
+            call(np.ones(2))
+
+
+def test_a_function_that_is_not_elementwise_is_refused():
+    with pytest.raises(mt.GradientTypeError, match=r"shape \(\).*shape \(3,\).*not elementwise"):
+        mt.elementwise_grad(np.sum)(np.ones(3))
+
+
+# ---------------------------------------------------------------- objects and nesting
+
+
+@mt.differentiable
+class Counter:
+    weight: np.ndarray
+    state: np.ndarray
+    calls: int = 0
+
+    def __call__(self, x):
+        self.state = np.tanh(self.weight * self.state + x)
+        self.weight[0] *= 0.5
+        self.calls += 1
+        return self.state
+
+
+@pytest.mark.parametrize("part", [slice(0, 1), slice(0, 2)], ids=["rows", "square"])
+def test_objects_are_left_as_by_one_call(part):
+    m, plain = (Counter(np.array([0.5, -0.7]), np.array([0.3, 0.2])) for _ in range(2))
+    x = np.array([0.1, -0.4])
+    plain(x)
+    found = mt.jacobian(lambda x: m(x)[part])(x)
+    np.testing.assert_allclose(found, np.diag(1 - plain.state**2)[part])
+    assert m.calls == 1
+    np.testing.assert_array_equal(m.weight, plain.weight)
+    np.testing.assert_array_equal(m.state, plain.state)
+
+
+@pytest.mark.parametrize("take", [mt.hessian, lambda f: mt.jacobian(lambda x: f(x) * np.ones(5))])
+def test_objects_are_left_as_by_one_call_for_more_columns_and_second_derivatives(take):
+    m, plain = (Counter(np.array([0.5, -0.7]), np.array([0.3, 0.2])) for _ in range(2))
+    x = np.array([0.1, -0.4])
+    plain(x)
+    take(lambda x: np.sum(m(x)))(x)
+    assert m.calls == 1
+    np.testing.assert_array_equal(m.weight, plain.weight)
+    np.testing.assert_array_equal(m.state, plain.state)
+
+
+@pytest.mark.parametrize("take", [mt.jacobian, mt.hessian, mt.elementwise_grad])
+def test_a_list_among_the_arguments_gets_plain_values_once(take):
+    def f(x, history):
+        history.append(x * 2.0)
+        return x * x
+
+    history = []
+    take(f)(3.0, history)
+    assert history == [6.0]
+    assert type(history[0]) is float
+
+
+def test_a_jacobian_can_be_differentiated():
+    x = np.array([1.0, 2.0])
+    cubes = lambda x: x**3
+    np.testing.assert_allclose(mt.grad(lambda x: np.sum(mt.jacobian(cubes)(x)))(x), 6 * x)
+    _, dot = mt.jvp(mt.jacobian(cubes), (x,), (np.ones(2),))
+    np.testing.assert_allclose(dot, np.diag(6 * x))
+    third = mt.jacobian(mt.hessian(lambda x: np.sum(x**4)))(x)
+    assert third.shape == (2, 2, 2)
+    np.testing.assert_allclose([third[0, 0, 0], third[1, 1, 1], third[0, 1, 1]], [24.0, 48.0, 0.0])
+    assert mt.elementwise_grad(mt.elementwise_grad(np.sin))(0.5) == pytest.approx(-np.sin(0.5))
+
+
+def test_the_product_with_a_hessian_needs_no_hessian(rng):
+    x, v = rng.normal(size=(2, 5))
+    f = lambda x: np.sum(np.sin(x) * x[::-1] ** 2)
+    (found,) = mt.hvp(f, (x,), (v,))
+    np.testing.assert_allclose(found, mt.hessian(f)(x) @ v, rtol=1e-12)

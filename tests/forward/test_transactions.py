@@ -1,0 +1,245 @@
+"""Forward mode leaves what the plain run leaves, undoes all on a raise, keeps nothing, and stays in its thread."""
+
+import gc
+import threading
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class Model:
+    weight: np.ndarray
+    state: np.ndarray
+    history: list
+    steps: int = 0
+
+    def __call__(self, x):
+        self.weight[0] += x[0]
+        self.state = np.tanh(self.weight * self.state + x)
+        self.history.append(self.state)
+        self.steps += 1
+        return self.state
+
+
+def model():
+    return Model(np.array([0.5, -0.7]), np.array([0.3, 0.2]), [])
+
+
+def traced_values():
+    gc.collect()
+    return [found for found in gc.get_objects() if type(found) is mt.TracedArray]
+
+
+X, X_DOT = np.array([0.1, -0.4]), np.array([1.0, 2.0])
+WEIGHT_DOT = np.array([1.0, -1.0])
+
+
+def test_objects_are_left_as_by_the_plain_run():
+    plain, pushed = model(), model()
+    expected = plain(X)
+    weight, history = pushed.weight, pushed.history
+    out, _ = mt.jvp(lambda m, x: m(x), (pushed, X), (mt.Tangent(Model, weight=WEIGHT_DOT), X_DOT))
+    np.testing.assert_array_equal(out, expected)
+    assert pushed.weight is weight
+    assert pushed.history is history
+    np.testing.assert_array_equal(weight, plain.weight)
+    assert type(history[0]) is np.ndarray
+    assert (pushed.state is out, history[0] is out, pushed.steps) == (True, True, 1)
+
+
+def test_a_raise_undoes_everything():
+    m = model()
+    weight, state, history = m.weight, m.state, m.history
+
+    def f(m, x):
+        m(x)
+        raise KeyError("in the middle")
+
+    with pytest.raises(KeyError, match="in the middle"):
+        mt.jvp(f, (m, X), (mt.Tangent(Model, weight=WEIGHT_DOT), X_DOT))
+    assert (m.weight is weight, m.state is state, m.history is history) == (True, True, True)
+    assert (weight.tolist(), state.tolist(), history, m.steps) == ([0.5, -0.7], [0.3, 0.2], [], 0)
+
+
+def test_a_raise_in_an_outer_recording_undoes_what_an_inner_one_committed():
+    m = model()
+
+    def f(x):
+        mt.jvp(m, (x,), (X_DOT,))
+        assert m.steps == 1
+        raise KeyError
+
+    for outer in (mt.grad(f), lambda x: mt.jvp(f, (x,), (x,)), mt.jacobian(f), mt.hessian(f)):
+        with pytest.raises(KeyError):
+            outer(X)
+        assert (m.steps, m.history, m.weight.tolist()) == (0, [], [0.5, -0.7])
+
+
+def test_no_traced_value_is_left():
+    before = len(traced_values())
+    m = model()
+    kept = mt.jvp(lambda m, x: ([m(x), m(x)], m), (m, X), (mt.Tangent(Model, weight=WEIGHT_DOT), X_DOT))
+    kept += mt.hvp(lambda x: np.sum(m(x)), (X,), (X_DOT,))
+    kept += (mt.jacobian(m)(X), mt.hessian(lambda x: np.sum(m(x)))(X))
+    assert len(traced_values()) == before
+    assert kept
+
+
+def test_nothing_waits_for_the_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        x = np.ones(3)
+        reference = weakref.ref(x)
+        mt.jvp(lambda x: np.sum(np.sin(x) * x), (x,), (np.ones(3),))
+        del x
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_a_traced_value_that_escapes_is_a_constant_elsewhere():
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)
+        return x
+
+    mt.jvp(f, (3.0,), (1.0,))
+    assert kept[0] + 1.0 == 7.0
+    assert mt.jvp(lambda x: x * kept[0], (1.0,), (1.0,)) == (6.0, 6.0)
+    assert mt.grad(lambda x: x * kept[0])(1.0) == 6.0
+
+
+# ---------------------------------------------------------------- memory
+
+
+def peak_of(run):
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def rnn(steps):
+    net = mt.nn.RNN(4, 32, rng=np.random.default_rng(0))
+    x = np.ones((4, 16), np.float32)
+
+    def f(net):
+        for _ in range(steps):
+            y = net(x)
+        return y
+
+    w = net.cell.Wh
+    seed = mt.Tangent(type(net), cell=mt.Tangent(type(net.cell), Wh=np.ones_like(w)))
+    return lambda: mt.jvp(f, (net,), (seed,))
+
+
+def in_place(steps):
+    def f(x):
+        h = x
+        for k in range(steps):
+            h = h.copy()
+            h[k % 8] *= 0.5
+            row = h[1:3]
+            row += h[:2]
+        return h
+
+    return lambda: mt.jvp(f, (np.ones(256),), (np.ones(256),))
+
+
+def fresh_constants(steps):
+    def f(x):
+        for _ in range(steps):
+            x = x * np.full(10_000, 0.5)  # too large to be copied by a tape
+        return x
+
+    return lambda: mt.jvp(f, (np.ones(10_000),), (np.ones(10_000),))
+
+
+def views(steps):
+    def f(xs):
+        total = 0.0
+        for k in range(steps):
+            total = total + np.sum(xs[k % 8] * 2.0)
+        return total
+
+    return lambda: mt.jvp(f, (np.ones((8, 64)),), (np.ones((8, 64)),))
+
+
+def ruled(steps):
+    double = mt.primitive(lambda x: 2.0 * x)
+    double.rrule(lambda x: (2.0 * x, lambda y_bar: (2.0 * y_bar,)))
+
+    def f(x):
+        for _ in range(steps):
+            x = double(x) * 0.5
+        return x
+
+    return lambda: mt.jvp(f, (np.ones(256),), (np.ones(256),))
+
+
+@pytest.mark.parametrize(
+    ("program", "steps"),
+    [(rnn, 200), (in_place, 100), (fresh_constants, 100), (views, 200), (ruled, 50)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_memory_does_not_depend_on_the_number_of_steps(program, steps):
+    program(20)()  # imports and caches
+    few, many = peak_of(program(steps)), peak_of(program(10 * steps))
+    assert many < 1.2 * few + 4096, (few, many)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def test_two_threads_push_through_one_object_by_themselves():
+    m = Model(np.array([2.0, 3.0]), np.array([0.3, 0.2]), [])
+    inside = threading.Barrier(2, timeout=30)
+    found = {}
+
+    def push(number):
+        def f(m, x):
+            m.state = m.weight * x
+            inside.wait()
+            y = m.state * m.weight
+            inside.wait()
+            return y
+
+        x = np.full(2, float(number))
+        found[number] = mt.jvp(f, (m, x), (mt.Tangent(Model, weight=np.full(2, float(number))), np.zeros(2)))
+
+    threads = [threading.Thread(target=push, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    for number in (1, 2):
+        out, out_dot = found[number]
+        np.testing.assert_array_equal(out, m.weight**2 * number)
+        np.testing.assert_array_equal(out_dot, 2 * m.weight * number**2)
+    assert type(m.state) is np.ndarray
+
+
+def test_another_thread_sees_no_traced_value():
+    m = model()
+    seen = []
+
+    def f(m, x):
+        m.state = m.state * x
+        thread = threading.Thread(target=lambda: seen.append(m.state))
+        thread.start()
+        thread.join(timeout=30)
+        return m.state
+
+    mt.jvp(f, (m, X), (mt.ZeroTangent(), X_DOT))
+    assert type(seen[0]) is np.ndarray
+    assert seen[0].tolist() == [0.3, 0.2]
