@@ -273,6 +273,7 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
             part = np.sum(np.real(np.conj(tangent) * contribution))
             total = part if total is None else total + part
     tape.close()
+    tape.release()  # it holds the leaf, which holds it
     if type(total) is not TracedArray or total._tape is not tape:
         return None
     cotangents = Cotangents(len(entries))

@@ -36,7 +36,7 @@ def check_rrule(
     ----------
     f : Primitive, ufunc or NumPy function
         A `primitive` with a rule, also as a method, ``layer.__call__`` or ``Layer.__call__``, or a function of NumPy's
-        that has one.
+        that has one. A primitive's `frule` is checked too.
     *args
         Its arguments. For the method of a class the object comes first.
     rtol, atol, seed, eps
@@ -100,6 +100,8 @@ def _watched(primitive: Primitive, entry: Layout, trial: Trial) -> Primitive:
     """A primitive of the same function, whose rule is the same with a look at all that it returns."""
     user_rule = primitive._rule
     spy = Primitive(primitive._function)
+    if primitive._forward_rule is not None:
+        spy.frule(primitive._forward_rule)
     if user_rule is None:
         return spy
 

@@ -92,6 +92,17 @@ def test_a_wrong_rule_is_found_in_forward_mode(mistake):
         check_grads(lambda x, y: np.sum(np.tanh(product(x, y))), PAIR, modes=("fwd",))
 
 
+def test_a_wrong_rule_for_forward_mode_is_found_beside_a_right_one_for_reverse_mode():
+    square = rule_of(lambda x: x * x, lambda x: (x * x, lambda g: (2 * x * g,)))
+    square.frule(lambda primals, tangents: (primals[0] ** 2, 3 * primals[0] * tangents[0]))
+    for check in (lambda: check_rrule(square, 2.0), lambda: check_grads(square, (2.0,))):
+        with pytest.raises(AssertionError, match=r"mode 'fwd', .*by the pushforward"):
+            check()
+    square.frule(lambda primals, tangents: (primals[0] ** 2, 2 * primals[0] * tangents[0]))
+    check_rrule(square, 2.0)
+    check_grads(square, (2.0,), order=3)
+
+
 def test_a_derivative_that_is_another_one_in_forward_mode_is_found():
     # Too little for finite differences, and much more than rounding.
     def rule(x):
