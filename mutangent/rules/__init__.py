@@ -8,9 +8,55 @@ Constants are Python numbers: they are weak, and leave float32 as it is.
 """
 
 from .._rulebook import when_loaded
-from . import constant, contractions, elementwise, indexing, linalg, reductions, shapes
+from . import (
+    assembling,
+    bessel,
+    constant,
+    contractions,
+    decompositions,
+    elementwise,
+    fourier,
+    indexing,
+    linalg,
+    nan_reductions,
+    order_statistics,
+    orthogonal,
+    polynomials,
+    products,
+    reductions,
+    sequences,
+    sets,
+    shapes,
+    statistics,
+    systems,
+    ufunc_methods,
+    unsupported,
+)
 
-__all__ = ["constant", "contractions", "elementwise", "indexing", "linalg", "reductions", "shapes"]
+__all__ = [
+    "assembling",
+    "bessel",
+    "constant",
+    "contractions",
+    "decompositions",
+    "elementwise",
+    "fourier",
+    "indexing",
+    "linalg",
+    "nan_reductions",
+    "order_statistics",
+    "orthogonal",
+    "polynomials",
+    "products",
+    "reductions",
+    "sequences",
+    "sets",
+    "shapes",
+    "statistics",
+    "systems",
+    "ufunc_methods",
+    "unsupported",
+]
 
 
 def _read_special() -> None:

@@ -28,3 +28,17 @@ constant(np.zeros_like, np.ones_like, np.empty_like)
 
 # Texts.
 constant(np.array_repr, np.array_str, np.array2string)
+
+# Bits, whole numbers and dates, of which no floating-point array has any.
+constant(
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift, np.bitwise_count
+)
+constant(np.gcd, np.lcm, np.packbits, np.unpackbits, np.ravel_multi_index, np.unravel_index, np.ix_)
+constant(np.isnat, np.busday_count, np.busday_offset, np.is_busday, np.datetime_as_string)
+
+# Shapes, types and plans.
+constant(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
+constant(np.can_cast, np.einsum_path, np.linalg.matrix_rank)
+
+# Files.
+constant(np.save, np.savez, np.savez_compressed, np.savetxt)

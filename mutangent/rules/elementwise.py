@@ -46,6 +46,8 @@ elementwise(np.remainder, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.f
 elementwise(np.fmod, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.trunc(a / b))
 composed(np.divmod, lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)))
 function(np.modf, lambda g, _y, _a: g[0], multiple=True)
+# The mantissa is a / 2**exponent; the exponent is constant between its jumps.
+function(np.frexp, lambda g, _y, a: np.ldexp(g[0], -np.frexp(a)[1]), multiple=True)
 
 
 def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
@@ -250,7 +252,13 @@ def angle_pullback(g: Any, _y: Any, z: Any, deg: bool = False) -> Any:
 
 
 def nan_to_num_pullback(
-    g: Any, _y: Any, x: Any, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    g: Any,
+    _y: Any,
+    x: Any,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Any:
     if not np.iscomplexobj(x):
         return np.where(np.isfinite(x), g, 0)
@@ -276,5 +284,9 @@ function(
     linear=True,
 )
 function(np.angle, angle_pullback)
-function(np.nan_to_num, nan_to_num_pullback)
+function(
+    np.nan_to_num,
+    nan_to_num_pullback,
+    refuse=lambda x, copy=True, *_rest, **_settings: None if copy else "copy=False",
+)
 function(np.astype, astype_pullback, linear=True)

@@ -39,7 +39,13 @@ def added_at(places: Any, g: Any, shape: Shape) -> Any:
     return total.astype(g.dtype).reshape(shape)
 
 
-function(np.bincount, None, lambda g, _y, x, _weights=None, minlength=0: g[x], linear=True)
+# NumPy adds in float64, whatever the weights.
+function(
+    np.bincount,
+    None,
+    lambda g, _y, x, _weights=None, minlength=0: g[x].astype(_weights.dtype),
+    linear=True,
+)
 
 # -- selection by index --------------------------------------------------------------------------------------------
 
@@ -199,19 +205,36 @@ def interval(x: Any, xp: Any, fp: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def interp_pullback(g: Any, _y: Any, x: Any, xp: Any, fp: Any) -> Any:
+def interp_pullback(
+    g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None
+) -> Any:
     return g * np.conj(interval(x, xp, fp)[2])
 
 
-def interp_points_pullback(g: Any, _y: Any, x: Any, xp: Any, fp: Any) -> Any:
+def interp_points_pullback(
+    g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None
+) -> Any:
     below, fraction, slope = interval(x, xp, fp)
     g = -g * np.conj(slope)
     return added_at(below, g * (1 - fraction), np.shape(xp)) + added_at(below + 1, g * fraction, np.shape(xp))
 
 
-def interp_values_pullback(g: Any, _y: Any, x: Any, xp: Any, _fp: Any) -> Any:
+def interp_values_pullback(
+    g: Any, _y: Any, x: Any, xp: Any, _fp: Any, left: Any = None, right: Any = None, period: None = None
+) -> Any:
     below, fraction, _ = interval(x, xp, xp)
+    # Outside of the points their first and last values are the result, unless others are given.
+    if left is not None:
+        g = np.where(x < xp[0], 0, g)
+    if right is not None:
+        g = np.where(x > xp[xp.shape[0] - 1], 0, g)
     return added_at(below, g * (1 - fraction), _fp.shape) + added_at(below + 1, g * fraction, _fp.shape)
 
 
-function(np.interp, interp_pullback, interp_points_pullback, interp_values_pullback)
+function(
+    np.interp,
+    interp_pullback,
+    interp_points_pullback,
+    interp_values_pullback,
+    refuse=lambda x, xp, fp, left=None, right=None, period=None: None if period is None else "period=",
+)

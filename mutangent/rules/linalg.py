@@ -10,7 +10,8 @@ import numpy as np
 from .._rulebook import composed, function, no_rule
 from .contractions import conjugated, transposed
 from .elementwise import direction, quotient
-from .reductions import axes_of, kept, products_of_others, shared_among
+from .products import products_of_others
+from .reductions import axes_of, kept, shared_among
 
 # -- norms ---------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
-"""Derivatives of sums, means, products, extrema and cumulative functions.
+"""Derivatives of sums, means, variances and extrema.
 
-The cotangent of a sum is the same for every summand: a broadcast view, which nobody copies. Products never divide, so
-zeros among the factors are no special case.
+The cotangent of a sum is the same for every summand: a broadcast view, which nobody copies.
+
+The settings of NumPy's reductions: `initial` takes part like one more element, and an element outside of `where` does not.
 """
 # ruff: noqa: ARG001 - a pullback has the parameters of its function, read or not
 
@@ -60,7 +61,7 @@ def sum_pullback(
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
-    *,
+    initial: Any = 0,
     where: Any = True,
 ) -> Any:
     g = spread(g, _a.shape, axis, keepdims)
@@ -85,34 +86,37 @@ def mean_pullback(
     return np.where(chosen, kept(g, _a.shape, axis, keepdims) / count, 0)
 
 
-def nansum_pullback(
-    g: Any, _y: Any, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
-) -> Any:
-    return np.where(np.isnan(a), 0, kept(g, np.shape(a), axis, keepdims))
-
-
-def nanmean_pullback(
-    g: Any, _y: Any, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
-) -> Any:
-    chosen = np.logical_not(np.isnan(a))
-    count = np.sum(chosen, axis=axis, keepdims=True, dtype=g.dtype)
-    return np.where(chosen, kept(g, np.shape(a), axis, keepdims) / count, 0)
-
-
 function(np.sum, sum_pullback, linear=True)
 function(np.mean, mean_pullback, linear=True)
-function(np.nansum, nansum_pullback)
-function(np.nanmean, nanmean_pullback)
 
 # -- variance ------------------------------------------------------------------------------------------------------
 
 
-def deviation(x: Any, axis: Axis) -> Any:
-    """`x` minus its mean. Equal elements deviate by exactly 0: their mean is rounded, that of their differences not."""
-    axes = axes_of(axis, np.ndim(x))
-    first = x[tuple([slice(1) if k in axes else slice(None) for k in range(x.ndim)])] if axes else x
-    shifted = x - first
-    return shifted - np.mean(shifted, axis=axis, keepdims=True)
+def deviation(x: Any, axis: Axis, where: Any = True, mean: Any = None) -> Any:
+    """`x` minus its mean, and 0 outside of `where`.
+
+    Equal elements deviate by exactly 0: their mean is rounded, that of their differences is not.
+    """
+    if mean is not None:
+        return x - mean if where is True else np.where(where, x - mean, 0)
+    if where is True:
+        axes = axes_of(axis, np.ndim(x))
+        first = x[tuple([slice(1) if k in axes else slice(None) for k in range(x.ndim)])] if axes else x
+        shifted = x - first
+        return shifted - np.mean(shifted, axis=axis, keepdims=True)
+    first = np.max(x, axis=axis, keepdims=True, initial=-np.inf, where=where) if x.dtype.kind == "f" else 0
+    shifted = np.where(where, x - first, 0)
+    count = np.sum(np.broadcast_to(where, x.shape), axis=axis, keepdims=True, dtype=np.real(x).dtype)
+    return np.where(where, shifted - np.sum(shifted, axis=axis, keepdims=True) / count, 0)
+
+
+def freedom(x: Any, axis: Axis, ddof: float, correction: float | None, where: Any) -> Any:
+    """The number of elements that a variance divides by, with the reduced axes kept."""
+    less = ddof if correction is None else correction
+    if where is True:
+        return reduced_length(x.shape, axis) - less
+    count = np.sum(np.broadcast_to(where, x.shape), axis=axis, keepdims=True, dtype=np.real(x).dtype)
+    return count - less
 
 
 def var_pullback(
@@ -125,10 +129,12 @@ def var_pullback(
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = True,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    freedom = reduced_length(a.shape, axis) - (ddof if correction is None else correction)
-    return kept(g, a.shape, axis, keepdims) * 2 / freedom * deviation(a, axis)
+    among = freedom(a, axis, ddof, correction, where)
+    return kept(g, a.shape, axis, keepdims) * 2 / among * deviation(a, axis, where, mean)
 
 
 def std_pullback(
@@ -141,11 +147,13 @@ def std_pullback(
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = True,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    freedom = reduced_length(a.shape, axis) - (ddof if correction is None else correction)
-    scaled = kept(g, a.shape, axis, keepdims) * deviation(a, axis)
-    return quotient(scaled, kept(y, a.shape, axis, keepdims) * freedom)
+    among = freedom(a, axis, ddof, correction, where)
+    scaled = kept(g, a.shape, axis, keepdims) * deviation(a, axis, where, mean)
+    return quotient(scaled, kept(y, a.shape, axis, keepdims) * among)
 
 
 function(np.var, var_pullback)
@@ -154,19 +162,32 @@ function(np.std, std_pullback)
 # -- extrema -------------------------------------------------------------------------------------------------------
 
 
-def shared_among(chosen: Any, g: Any, axis: Axis) -> Any:
-    """`g`, whose reduced axes are kept, in equal shares among the `chosen` elements."""
-    return np.where(chosen, g / np.sum(chosen, axis=axis, keepdims=True, dtype=g.dtype), 0)
+def shared_among(chosen: Any, g: Any, axis: Axis, others: Any = 0) -> Any:
+    """`g`, whose reduced axes are kept, in equal shares among the `chosen` elements and as many `others`."""
+    return np.where(chosen, g / (np.sum(chosen, axis=axis, keepdims=True, dtype=g.dtype) + others), 0)
 
 
 def extremum_pullback(
-    g: Any, y: Any, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False
+    g: Any,
+    y: Any,
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
     shape = np.shape(a)
-    return shared_among(a == kept(y, shape, axis, keepdims), kept(g, shape, axis, keepdims), axis)
+    g, y = kept(g, shape, axis, keepdims), kept(y, shape, axis, keepdims)
+    chosen = a == y if where is True else np.logical_and(a == y, where)
+    if initial is None:
+        return shared_among(chosen, g, axis)
+    tied = (y == initial).astype(g.dtype)
+    # Where `initial` alone is the result there is nobody to share with.
+    return shared_among(chosen, g, axis, tied)
 
 
-for extremum in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
+for extremum in (np.max, np.min, np.amax, np.amin):
     function(extremum, extremum_pullback)
 composed(
     np.ptp,
@@ -174,81 +195,3 @@ composed(
         np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
     ),
 )
-
-# -- products ------------------------------------------------------------------------------------------------------
-
-
-def products_before(x: Any) -> Any:
-    """For each element the product of those before it on the last axis."""
-    return np.cumprod(np.concatenate([np.ones_like(x[..., :1]), x[..., :-1]], axis=-1), axis=-1)
-
-
-def products_of_others(x: Any, axis: Axis) -> Any:
-    """For each element the product of all others on the axes, without a division."""
-    axes = axes_of(axis, x.ndim)
-    last = tuple(range(-len(axes), 0))
-    moved = np.moveaxis(x, axes, last)
-    flat = moved.reshape((*moved.shape[: x.ndim - len(axes)], reduced_length(x.shape, axis)))
-    others = products_before(flat) * np.flip(products_before(np.flip(flat, -1)), -1)
-    return np.moveaxis(others.reshape(moved.shape), last, axes)
-
-
-def prod_pullback(
-    g: Any, _y: Any, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
-) -> Any:
-    others = products_of_others(a, axis)
-    return kept(g, a.shape, axis, keepdims) * (np.conj(others) if a.dtype.kind == "c" else others)
-
-
-function(np.prod, prod_pullback)
-
-# -- cumulative ----------------------------------------------------------------------------------------------------
-
-
-def cumsum_pullback(
-    g: Any, _y: Any, _a: Any, axis: int | None = None, dtype: Any = None, out: None = None
-) -> Any:
-    at = 0 if axis is None else axis
-    return np.flip(np.cumsum(np.flip(g, at), axis=at), at).reshape(_a.shape)
-
-
-def cumprod_pullback(
-    g: Any, _y: Any, a: Any, axis: int | None = None, dtype: Any = None, out: None = None
-) -> Any:
-    """Element j gets ∏_{i<j} x_i · s_j, where s_j = g_j + x_{j+1} s_{j+1} collects the products that contain it."""
-    if a.dtype.kind == "c":
-        a = np.conj(a)
-    rows = a.reshape((a.size,)) if axis is None else np.moveaxis(a, axis, 0)
-    bars = g if axis is None else np.moveaxis(g, axis, 0)
-    if len(rows) == 0:
-        return np.zeros_like(a)
-    collected = [bars[-1]]
-    for j in range(len(rows) - 2, -1, -1):
-        collected.append(bars[j] + rows[j + 1] * collected[-1])
-    before = np.cumprod(np.concatenate([np.ones_like(rows[:1]), rows[:-1]]), axis=0)
-    result = before * np.stack(collected[::-1])
-    return result.reshape(a.shape) if axis is None else np.moveaxis(result, 0, axis)
-
-
-function(np.cumsum, cumsum_pullback, linear=True)
-function(np.cumprod, cumprod_pullback)
-
-
-def cumulative(accumulate: Any, first: Any) -> Any:
-    """The array API's name for `cumsum` or `cumprod`, `accumulate`, which can put a `first` element in front."""
-
-    def implementation(
-        x: Any, *, axis: int | None = None, dtype: Any = None, out: None = None, include_initial: bool = False
-    ) -> Any:
-        y = accumulate(x, axis, dtype)
-        if not include_initial:
-            return y
-        at = 0 if axis is None else axis
-        return np.concatenate([first(np.take(y, [0], axis=at)), y], axis=at)
-
-    return implementation
-
-
-if hasattr(np, "cumulative_sum"):  # NumPy 2.1
-    composed(np.cumulative_sum, cumulative(np.cumsum, np.zeros_like))
-    composed(np.cumulative_prod, cumulative(np.cumprod, np.ones_like))

@@ -3,6 +3,7 @@
 Elementwise functions need only numbers from their domain: the tests make operands of all shapes from them.
 """
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,7 @@ HOLOMORPHIC: dict[Any, tuple[Any, ...]] = {
 
 _x, _m, _t = distinct(5), distinct(3, 4), distinct(2, 3, 4)
 _z = complex_(2, 3)
+_some = np.array([[True, False, True, True], [False, True, True, True], [True, True, True, False]])
 
 SAMPLES: dict[Any, list[Sample]] = {
     # elementwise, with settings or not holomorphic
@@ -140,6 +142,7 @@ SAMPLES: dict[Any, list[Sample]] = {
     np.nan_to_num: [
         sample(lambda x: np.nan_to_num(np.where(x > 0.5, np.nan, x), nan=2.0, posinf=9.0), _m),
         sample(np.nan_to_num, _z),
+        sample(lambda x: np.nan_to_num(x, True, 1.0), _m),
     ],
     np.modf: [sample(lambda x: np.modf(x)[0], _m), sample(np.modf, _m)],
     np.divmod: [
@@ -167,6 +170,7 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: x.sum(0), _z),
         sample(lambda x: np.sum(x, axis=()), _m),
         sample(lambda x: np.sum(x, where=np.array([True, False, True, True])), _m),
+        sample(lambda x: np.sum(x, axis=1, where=_m > 0), _m),
         sample(np.add.reduce, _t),
         sample(lambda x: np.add.reduce(x, axis=(0, 2), keepdims=True), _t),
     ],
@@ -177,7 +181,10 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.mean(x, axis=0), _z),
         sample(lambda x: np.mean(x, axis=0, where=np.array([[True], [False], [True]])), _m),
     ],
-    np.nansum: [sample(lambda x: np.nansum(np.where(x > 0.5, np.nan, x), axis=1), _m)],
+    np.nansum: [
+        sample(lambda x: np.nansum(np.where(x > 0.5, np.nan, x), axis=1), _m),
+        sample(lambda x: np.nansum(np.where(x > 0.5, np.nan, x), axis=1, initial=2.0, where=_some), _m),
+    ],
     np.nanmean: [
         sample(lambda x: np.nanmean(np.where(x > 0.5, np.nan, x), axis=0, keepdims=True), _m),
         sample(lambda x: np.nanmean(np.where(x > 0.5, np.nan, x)), _m),
@@ -189,12 +196,16 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.var(x, axis=0, correction=1), _m),
         sample(lambda x: np.var(x, axis=1), _z),
         sample(lambda x: x.var(1, None, None, 1), _m),
+        sample(lambda x: np.var(x, axis=1, where=_some), _m),
+        sample(lambda x: np.var(x, axis=0, where=_some, ddof=0.5), complex_(3, 4)),
+        sample(lambda x: np.var(x, axis=1, mean=np.zeros((3, 1))), _m),
     ],
     np.std: [
         sample(np.std, _t),
         sample(lambda x: np.std(x, axis=-1, ddof=1), _t),
         sample(lambda x: np.std(x, axis=(0, 2), keepdims=True), _t),
         sample(lambda x: np.std(x, axis=0, correction=1), _m),
+        sample(lambda x: np.std(x, where=_some, keepdims=True), _m),
         sample(lambda x: np.std(x, axis=1), _z),
     ],
     np.max: [
@@ -202,6 +213,8 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.max(x, axis=-1), _t),
         sample(lambda x: x.max(axis=(0, 1), keepdims=True), _t),
         sample(np.maximum.reduce, _m),
+        sample(lambda x: np.max(x, axis=1, initial=0.3), _m),
+        sample(lambda x: np.max(x, axis=1, initial=-9.0, where=_some), _m),
     ],
     np.min: [sample(np.min, _t), sample(lambda x: np.min(x, axis=(0, -1), keepdims=True), _t)],
     np.amax: [sample(lambda x: np.amax(x, axis=1), _m)],
@@ -216,6 +229,7 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.prod(x, axis=0), _z),
         sample(np.prod, np.array([[0.0, 2.0], [3.0, 1.0]])),
         sample(lambda x: np.multiply.reduce(x, axis=1), _m),
+        sample(lambda x: np.prod(x, axis=1, initial=2.0, where=_some), _m),
     ],
     np.cumsum: [
         sample(np.cumsum, _m),
@@ -411,6 +425,10 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(np.interp, np.array([-1.0, 0.3, 1.7, 2.6, 9.0]), np.array([0.0, 1.0, 2.0, 4.0]), real(4)),
         sample(lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 2.0, 3.0]), np.float64(0.3)),
         sample(lambda f: np.interp([0.3, 1.2], [0.0, 1.0, 2.0], f), complex_(3)),
+        sample(
+            lambda x, xp, f: np.interp(x, xp, f, left=5.0, right=-1.0),
+            *(np.array([-1.0, 0.3, 9.0]), np.array([0.0, 1.0, 2.0]), real(3)),
+        ),
     ],
     # products
     np.matmul: [
@@ -633,4 +651,37 @@ CONSTANT: dict[Any, Callable[[Any], Any]] = {
     np.searchsorted: lambda x: np.searchsorted(x, 0.3),
     np.digitize: lambda x: np.digitize(x, [0.0, 0.5]),
     np.empty_like: lambda x: np.empty_like(x).shape,
+    np.can_cast: lambda x: np.can_cast(x, np.float32),
+    np.einsum_path: lambda x: np.einsum_path("i,i", x, x)[1],
+    np.diag_indices_from: lambda x: np.diag_indices_from(np.outer(x, x)),
+    np.tril_indices_from: lambda x: np.tril_indices_from(np.outer(x, x)),
+    np.triu_indices_from: lambda x: np.triu_indices_from(np.outer(x, x)),
+    np.linalg.matrix_rank: lambda x: np.linalg.matrix_rank(np.outer(x, x)),
+    np.save: lambda x: written(np.save, x),
+    np.savez: lambda x: written(np.savez, x),
+    np.savez_compressed: lambda x: written(np.savez_compressed, x),
+    np.savetxt: lambda x: written(np.savetxt, x),
+}
+
+
+def written(save: Callable[..., Any], x: Any) -> Any:
+    """Return what a function writes into a file."""
+    file = io.BytesIO()
+    save(file, x)
+    return file.getvalue()[-24:]  # an archive begins with the time
+
+
+# Functions of whole numbers and dates: NumPy itself refuses a float.
+NEVER_TRACED = {
+    *(
+        np.bitwise_and,
+        np.bitwise_or,
+        np.bitwise_xor,
+        np.invert,
+        np.left_shift,
+        np.right_shift,
+        np.bitwise_count,
+    ),
+    *(np.gcd, np.lcm, np.packbits, np.unpackbits, np.ravel_multi_index, np.unravel_index, np.ix_),
+    *(np.isnat, np.busday_count, np.busday_offset, np.is_busday, np.datetime_as_string),
 }

@@ -1,0 +1,134 @@
+"""Derivatives of medians and quantiles, of partly sorted arrays and of sets of numbers.
+
+Each result is made of few elements of the operand. Which ones, NumPy says itself when it is asked about the positions
+0, 1, 2, … in place of the sorted numbers, for all of its methods.
+"""
+# ruff: noqa: ARG001 - composed functions have the parameters of NumPy's, read or not
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._rulebook import composed, no_rule
+from .dispatch import is_traced, plain
+from .reductions import Axis, axes_of
+
+# -- quantiles -----------------------------------------------------------------------------------------------------
+
+
+# The methods that interpolate nothing.
+DISCRETE = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+
+
+def in_front(a: Any, axis: Axis) -> Any:
+    """`a` with the axes that are reduced as the first one."""
+    axes = axes_of(axis, np.ndim(a))
+    moved = np.moveaxis(a, axes, range(len(axes)))
+    return moved.reshape((-1, *moved.shape[len(axes) :]))
+
+
+def with_axes_kept(y: Any, a: Any, axis: Axis, leading: int = 0) -> Any:
+    """`y`, a reduction of `a` after `leading` axes of its own, with the reduced axes kept as length 1."""
+    axes = axes_of(axis, np.ndim(a))
+    return np.expand_dims(y, tuple([leading + k for k in axes]))
+
+
+def selected(condition: Any, x: Any, y: Any) -> Any:
+    """`numpy.where`, but a number where all are numbers."""
+    if np.ndim(condition) == 0:
+        return x if condition else y
+    return np.where(condition, x, y)
+
+
+def interpolated(low: Any, high: Any, fraction: Any) -> Any:
+    """NumPy's own formula, which is exact at both ends."""
+    step = high - low
+    return selected(fraction >= 0.5, high - step * (1 - fraction), low + step * fraction)
+
+
+def positions(s: Any, q: Any, method: Any, skip_nan: bool) -> Any:
+    """Where the quantiles of numbers sorted on the first axis lie among them, as fractions of a step."""
+    n = s.shape[0]
+    if is_traced(q):
+        if method != "linear" or skip_nan:
+            raise no_rule(np.quantile, f" with respect to q and method={method!r}")
+        return q * (n - 1)
+    if skip_nan:
+        ranks = np.arange(n, dtype=np.float64).reshape((n,) + (1,) * (s.ndim - 1))
+        return np.nanquantile(np.where(np.isnan(plain(s)), np.nan, ranks), q, axis=0, method=method)
+    return np.quantile(np.arange(n, dtype=np.float64), q, method=method)
+
+
+def quantiles(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Any:
+    s = np.sort(in_front(a, axis), axis=0)
+    at = positions(s, q, method, skip_nan)
+    unknown = np.isnan(plain(at)) if skip_nan else np.isnan(plain(s[-1]))
+    whole = np.where(np.isnan(plain(at)), 0, np.floor(plain(at)))
+    below = whole.astype(np.intp)[()]
+    above = np.minimum(below + 1, s.shape[0] - 1)
+    fraction = at - whole.astype(at.dtype)[()]
+    # An element itself, and a quantile given as a Python number, do not widen float32.
+    if method in DISCRETE or (isinstance(q, int | float) and not is_traced(q)):
+        fraction = fraction.astype(s.dtype)
+    if skip_nan:
+        flat = (-1, *s.shape[1:])
+        low = np.take_along_axis(s, below.reshape(flat), axis=0).reshape(below.shape)[()]
+        high = np.take_along_axis(s, above.reshape(flat), axis=0).reshape(below.shape)[()]
+    else:
+        fraction = fraction.reshape(np.shape(q) + (1,) * (s.ndim - 1))
+        low, high = np.take(s, below, axis=0), np.take(s, above, axis=0)
+    high = selected(fraction > 0, high, low)
+    y = interpolated(low, high, fraction)
+    if np.any(unknown):
+        y = selected(unknown, s.dtype.type(np.nan), y)
+    return with_axes_kept(y, a, axis, np.ndim(q)) if keepdims else y
+
+
+def quantile_function(scale: float, skip_nan: bool) -> Callable[..., Any]:
+    """`quantile`, or with a scale of 100 `percentile`."""
+
+    def implementation(
+        a: Any,
+        q: Any,
+        axis: Axis = None,
+        out: None = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if weights is not None:
+            raise no_rule(np.quantile, " with weights=")
+        q = np.array(q) if isinstance(q, list | tuple) else q
+        return quantiles(a, q if scale == 1 else q / scale, axis, method, keepdims, skip_nan)
+
+    return implementation
+
+
+def middle(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    s = np.sort(in_front(a, axis), axis=0)
+    n = s.shape[0]
+    y = np.mean(s[(n - 1) // 2 : n // 2 + 1], axis=0)
+    if np.any(np.isnan(plain(s[-1]))):
+        y = selected(np.isnan(plain(s[-1])), s.dtype.type(np.nan), y)
+    return with_axes_kept(y, a, axis) if keepdims else y
+
+
+def nan_middle(
+    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    return quantiles(a, 0.5, axis, "linear", keepdims, skip_nan=True)
+
+
+composed(np.median, middle)
+composed(np.nanmedian, nan_middle)
+composed(np.quantile, quantile_function(1, skip_nan=False))
+composed(np.percentile, quantile_function(100, skip_nan=False))
+composed(np.nanquantile, quantile_function(1, skip_nan=True))
+composed(np.nanpercentile, quantile_function(100, skip_nan=True))

@@ -1,0 +1,141 @@
+"""Derivatives of the QR and the singular value decomposition.
+
+What `decompositions` says of its functions holds for these. The columns that complete the factors of a matrix that is not
+square to a basis of the whole space are one basis of many; functions of the space that they span have right cotangents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._rulebook import composed, function, no_rule
+from .decompositions import on_diagonal, reciprocal_gaps, result_type
+from .dispatch import dispatched, plain
+from .elementwise import quotient
+from .linalg import adjoint
+
+
+def completed(columns: Any, basis: Any) -> Any:
+    """`columns`, and after them those that `basis` has more, moved so that they stay orthogonal to `columns`."""
+    more = basis[..., :, columns.shape[-1] :]
+    if more.shape[-1] == 0:
+        return columns
+    moved = more - np.matmul(columns, np.matmul(adjoint(columns), more))
+    # A step towards orthonormal columns, which has their first and second derivatives.
+    moved = 1.5 * moved - 0.5 * np.matmul(moved, np.matmul(adjoint(moved), moved))
+    return np.concatenate([columns, moved], axis=-1)
+
+
+# -- QR ------------------------------------------------------------------------------------------------------------
+
+
+def _qr(a: Any) -> Any:
+    return np.concatenate(np.linalg.qr(a), axis=-2)
+
+
+def qr_pullback(g: Any, y: Any, _a: Any) -> Any:
+    m = _a.shape[-2]
+    q, r, q_bar, r_bar = y[..., :m, :], y[..., m:, :], g[..., :m, :], g[..., m:, :]
+    product = np.matmul(r, adjoint(r_bar)) - np.matmul(adjoint(q_bar), q)
+    # Hermitian, with the lower triangle of the product.
+    below = np.tril(product, -1)
+    mirrored = below + adjoint(below) + on_diagonal(np.real(np.diagonal(product, 0, -2, -1)))
+    return adjoint(np.linalg.solve(r, adjoint(q_bar + np.matmul(q, mirrored))))
+
+
+qr = dispatched(_qr)
+function(qr, qr_pullback)
+
+
+def qr_result(a: Any, mode: str = "reduced") -> Any:
+    if mode not in ("reduced", "r", "complete"):
+        raise no_rule(np.linalg.qr, f" with mode={mode!r}")
+    m, n = a.shape[-2:]
+    # The first columns decide on Q; the others are only turned by it.
+    packed = qr(a[..., :, : min(m, n)])
+    q, r = packed[..., :m, :], packed[..., m:, :]
+    if m < n:
+        r = np.concatenate([r, np.matmul(adjoint(q), a[..., :, m:])], axis=-1)
+    if mode == "r":
+        return r
+    if mode == "complete" and m > n:
+        q = completed(q, np.linalg.qr(plain(a), mode="complete")[0])
+        r = np.concatenate([r, np.zeros_like(r, shape=(*r.shape[:-2], m - n, n))], axis=-2)
+    return result_type(np.linalg.qr)(q, r)
+
+
+composed(np.linalg.qr, qr_result)
+
+# -- singular values -----------------------------------------------------------------------------------------------
+
+
+def _svd(a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([u, adjoint(vh), s[..., None, :]], axis=-2)
+
+
+def svd_pullback(g: Any, y: Any, _a: Any) -> Any:
+    m = _a.shape[-2]
+    u, v, s = y[..., :m, :], y[..., m:-1, :], np.real(y)[..., -1, :]
+    u_bar, v_bar, s_bar = g[..., :m, :], g[..., m:-1, :], np.real(g)[..., -1, :]
+    by_u, by_v = np.matmul(adjoint(u), u_bar), np.matmul(adjoint(v), v_bar)
+    by_u, by_v = by_u - adjoint(by_u), by_v - adjoint(by_v)
+    row, column = s[..., None, :], s[..., :, None]
+    # 1/(s²ⱼ - s²ᵢ), without the squares
+    inner = (by_u * row + column * by_v) * reciprocal_gaps(s) * quotient(1.0, row + column)
+    inner = inner + on_diagonal(s_bar)
+    if _a.dtype.kind == "c":  # the phase that U and V share
+        inner = inner + on_diagonal(quotient(np.diagonal(by_u, 0, -2, -1), 2 * s))
+    result = np.matmul(np.matmul(u, inner), adjoint(v))
+    if m > v.shape[-2]:
+        outside = quotient(u_bar - np.matmul(u, np.matmul(adjoint(u), u_bar)), row)
+        result = result + np.matmul(outside, adjoint(v))
+    elif m < v.shape[-2]:
+        outside = quotient(v_bar - np.matmul(v, np.matmul(adjoint(v), v_bar)), row)
+        result = result + np.matmul(u, adjoint(outside))
+    return result
+
+
+svd = dispatched(_svd)
+function(svd, svd_pullback)
+
+
+def hermitian_svd(a: Any) -> tuple[Any, Any, Any]:
+    """Singular values are the absolute eigenvalues, the largest first."""
+    values, vectors = np.linalg.eigh(a)
+    order = np.flip(np.argsort(np.absolute(values), axis=-1), -1)
+    values = np.take_along_axis(values, order, axis=-1)
+    vectors = np.take_along_axis(vectors, order[..., None, :], axis=-1)
+    return vectors, np.absolute(values), adjoint(vectors * np.sign(values)[..., None, :])
+
+
+def svd_result(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    if not compute_uv:
+        return np.flip(np.sort(np.absolute(np.linalg.eigvalsh(a)), axis=-1), -1) if hermitian else svdvals(a)
+    if hermitian:
+        return result_type(np.linalg.svd)(*hermitian_svd(a))
+    m, n = a.shape[-2:]
+    packed = svd(a)
+    s, u, v = np.real(packed)[..., -1, :], packed[..., :m, :], packed[..., m:-1, :]
+    if full_matrices and m != n:
+        basis_u, _, basis_vh = np.linalg.svd(plain(a))
+        u, v = completed(u, basis_u), completed(v, adjoint(basis_vh))
+    return result_type(np.linalg.svd)(u, s, adjoint(v))
+
+
+def _svdvals(a: Any) -> Any:
+    return np.linalg.svd(a, compute_uv=False)
+
+
+def svdvals_pullback(g: Any, _y: Any, a: Any) -> Any:
+    # Without the vectors among the results there is nothing to divide by a difference of singular values.
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return np.matmul(u * g[..., None, :], vh)
+
+
+svdvals = dispatched(_svdvals)
+function(svdvals, svdvals_pullback)
+composed(np.linalg.svd, svd_result)
+composed(np.linalg.svdvals, lambda x, /: svdvals(x))
