@@ -28,6 +28,7 @@ _REDUCTIONS: Final[dict[Any, Any]] = {
     np.maximum: np.max,
     np.minimum: np.min,
 }
+_API_VERSIONS: Final = (None, "2021.12", "2022.12", "2023.12", "2024.12")
 
 
 class Operations:
@@ -93,6 +94,24 @@ class Operations:
             return apply(rule(function), args, kwargs)
         rest = {name: value for name, value in kwargs.items() if name != "out"}
         return replace(target, function(*args, **rest))
+
+    # -- the array API standard ---------------------------------------------------------------------------------------
+
+    def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
+        if api_version not in _API_VERSIONS:
+            raise ValueError(f"the array namespace is that of 2024.12, not {api_version!r}")
+        from . import array_api  # noqa: PLC0415 - only code for the standard needs the names
+
+        return array_api
+
+    @property
+    def device(self: Any) -> Any:
+        return getattr(primal(self), "device", "cpu")
+
+    def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+        if device != self.device or stream is not None:
+            raise ValueError(f"an array on {self.device!r} cannot be moved to {device!r} inside a recording")
+        return self
 
     # -- views of other shapes ----------------------------------------------------------------------------------------
 
