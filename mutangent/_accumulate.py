@@ -6,7 +6,7 @@ where products could be deferred), and no rule ever sees it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -61,6 +61,29 @@ def is_mask(index: Any) -> bool:
     return getattr(index, "dtype", None) == np.bool_
 
 
+# Products of more rows than this gain nothing from waiting.
+MOST_ROWS: Final = 128
+FLUSHED_ROWS: Final = 256
+FLUSHED_BYTES: Final = 1 << 22
+
+
+class _Products:
+    """Factors of products that are to be summed."""
+
+    __slots__ = ("lefts", "nbytes", "rights", "rows")
+
+    def __init__(self) -> None:
+        self.lefts: list[Array] = []
+        self.rights: list[Array] = []
+        self.rows = 0
+        self.nbytes = 0
+
+
+def multiply(left: Array, right: Array) -> Array:
+    """The product of two matrices. NumPy takes one of a column and a row out of BLAS; broadcasting is faster then."""
+    return left * right if left.shape[1] == 1 else left.dot(right)
+
+
 class Cotangents:
     """The cotangents of one sweep, one slot per node.
 
@@ -68,11 +91,12 @@ class Cotangents:
     on it owns a buffer and adds into it.
     """
 
-    __slots__ = ("foreign", "owned", "slots")
+    __slots__ = ("foreign", "owned", "products", "slots")
 
     def __init__(self, size: int) -> None:
         self.slots: list[Any] = [None] * size
         self.owned = bytearray(size)
+        self.products: dict[int, _Products] = {}  # sums of products that are not multiplied out yet
         self.foreign: set[int] = set()  # nodes that got memory which a user's rule may hold as well
 
     def add(self, node: int, contribution: Array) -> None:
@@ -87,6 +111,34 @@ class Cotangents:
             total = slots[node] = present + contribution
             # A 0-d sum is an immutable scalar, and a traced one belongs to the outer recording.
             self.owned[node] = is_plain_array(total)
+
+    def add_product(self, node: int, left: Array, right: Array) -> None:
+        """Add the matrix product `left @ right`.
+
+        A weight that is read T times gets T products of few rows each. From the second on their factors are kept and
+        multiplied a few times in all, which costs a fraction of T small products and T sums.
+        """
+        if self.slots[node] is None or left.shape[1] >= MOST_ROWS:
+            self.add(node, multiply(left, right))
+            return
+        products = self.products.get(node)
+        if products is None:
+            products = self.products[node] = _Products()
+        products.lefts.append(left)
+        products.rights.append(right)
+        products.rows += left.shape[1]
+        products.nbytes += left.nbytes + right.nbytes
+        if products.rows >= FLUSHED_ROWS or products.nbytes >= FLUSHED_BYTES:
+            self.multiply_out(node)
+
+    def multiply_out(self, node: int) -> None:
+        """Add the products that are pending for a node."""
+        products = self.products.pop(node)
+        lefts, rights = products.lefts, products.rights
+        if len(lefts) == 1:
+            self.add(node, multiply(lefts[0], rights[0]))
+        else:
+            self.add(node, np.concatenate(lefts, 1).dot(np.concatenate(rights, 0)))
 
     def scatter(self, node: int, index: Any, contribution: Array, spec: Spec) -> None:
         """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T)."""

@@ -188,7 +188,10 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
     """
     slots = cotangents.slots
     add = cotangents.add
+    products = cotangents.products
     for number in range(len(entries) - 1, -1, -1):
+        if products and number in products:
+            cotangents.multiply_out(number)
         g = slots[number]
         if g is None:
             if free:
@@ -258,6 +261,13 @@ def _pull_function(
     entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
 ) -> None:
     y, args, kwargs = saved
+    if (
+        rule.function is np.matmul
+        and type(g) is np.ndarray
+        and g.ndim == 2
+        and _pull_matmul(entries, cotangents, parents, args, g)
+    ):
+        return
     if rule.multiple:
         g = [g[k] if k in g else zeros(spec, next(iter(g.values()))) for k, spec in enumerate(y)]
     for parent, pullback in zip(parents, rule.expressions, strict=True):
@@ -268,6 +278,24 @@ def _pull_function(
                     deliver(entries, cotangents, each, contribution)
         elif parent >= 0:
             deliver(entries, cotangents, parent, pullback(g, y, *args, **kwargs))  # type: ignore[misc]
+
+
+def _pull_matmul(entries: list[Entry], cotangents: Cotangents, parents: Any, args: Any, g: Any) -> bool:
+    """Pull through the product of two real matrices, so that sums of products can wait; False for anything else."""
+    a, b = args
+    if g.dtype.kind == "c":
+        return False
+    left, right = parents
+    for node, other in ((left, b), (right, a)):
+        if node >= 0 and (type(other) is not np.ndarray or other.ndim != 2 or other.dtype != g.dtype):
+            return False
+        if node >= 0 and (len(entries[node][3]) != 2 or entries[node][4] != g.dtype):
+            return False
+    if left >= 0:
+        cotangents.add_product(left, g, b.T)
+    if right >= 0:
+        cotangents.add_product(right, a.T, g)
+    return True
 
 
 def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:
