@@ -9,7 +9,9 @@ from typing import Any, Self
 
 from ._arrays import describe, is_array, is_differentiable, is_plain_array, spec_of
 from ._capture import current, is_captured
+from ._diagnose import DiagnosedRecording
 from ._errors import ContextError, GradientTypeError
+from ._history import Version
 from ._identity import IdentityMap
 from ._recording import Gradients, Recording, match, zero_like
 from ._structure import Leaf
@@ -26,10 +28,20 @@ class Context:
     their new values, as plain arrays; when it raises they are as before. The tape is kept for as long as the context
     is, so gradients can be asked for repeatedly. A context records one block.
 
+    Parameters
+    ----------
+    history : bool, default: False
+        Keep every value that fields had in the block, for `history`.
+    check_finite : bool, default: False
+        Raise at the first operation that makes a nan or an infinity of operands that explain none, and in a sweep at the
+        first such cotangent. The message names the operation, the fields, and the line.
+
     Raises
     ------
     ContextError
         When it is entered a second time.
+    NonFiniteError
+        With `check_finite`. The block is undone, as by any error that is raised in it.
 
     Examples
     --------
@@ -45,7 +57,9 @@ class Context:
     (Tangent[Counter](total=18.0), 3.0)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, history: bool = False, check_finite: bool = False) -> None:
+        self._history = history
+        self._check_finite = check_finite
         self._recording: Recording | None = None
         self._failed = False
         # A watched array may be written in place; its gradient is the one at the value it had when it was watched.
@@ -57,7 +71,10 @@ class Context:
                 "this context was entered before, and a context records one block. Make a new mutangent.Context() for "
                 "each block."
             )
-        self._recording = Recording(swept_later=True)
+        if self._history or self._check_finite:
+            self._recording = DiagnosedRecording(self._history, self._check_finite)
+        else:
+            self._recording = Recording(swept_later=True)
         self._recording.__enter__()
         return self
 
@@ -184,6 +201,58 @@ class Context:
         records = [record for record in recording.log.values() if not record.born]
         gradients = recording.gradients(seeds)
         return IdentityMap((record.obj, gradients.of_object(record.obj)) for record in records)
+
+    def history(self, obj: Any, name: str) -> list[Version]:
+        """Every value that a field had in the block, in order: the one on entry, and each that was written.
+
+        Needs ``mutangent.Context(history=True)``, and may be asked inside the block too, and after one that raised. An
+        array that is written in place counts as written. What is done to the items of a list or dict is not seen until the
+        field is assigned again.
+
+        Parameters
+        ----------
+        obj : object
+            A captured object.
+        name : str
+            The name of the field.
+
+        Returns
+        -------
+        list of Version
+            Each with `value`, a plain copy; `cotangent`, from the latest sweep of this context, None before the first,
+            `ZeroTangent` if nothing flowed to it, and `NoTangent` for a constant; and `line`, where it was written,
+            None for the value on entry.
+
+        Raises
+        ------
+        ContextError
+            If the context was made without ``history=True``.
+
+        Examples
+        --------
+        >>> import mutangent as mt
+        >>> @mt.differentiable
+        ... class Cell:
+        ...     state: float
+        >>> cell = Cell(1.0)
+        >>> with mt.Context(history=True) as ctx:
+        ...     for _ in range(2):
+        ...         cell.state = cell.state * 0.5
+        ...     out = cell.state * 4.0
+        >>> d_cell = ctx.grad(out, cell)
+        >>> [(version.value, version.cotangent) for version in ctx.history(cell, "state")]
+        [(1.0, 1.0), (0.5, 2.0), (0.25, 4.0)]
+        """
+        if not self._history:
+            raise ContextError(
+                "this context keeps no history. Ask for it when it is made: `mutangent.Context(history=True)`."
+            )
+        recording = self._recording
+        if not isinstance(recording, DiagnosedRecording):
+            raise ContextError(
+                "nothing was recorded: enter the context first, `with mutangent.Context(history=True) as ctx:`."
+            )
+        return recording.versions(obj, name)
 
     def _node_of(self, recording: Recording, out: Any) -> int:
         node = recording.node_of(out)

@@ -39,3 +39,7 @@ class GradientTypeError(MutangentError, TypeError):
 
 class InPlaceError(MutangentError, RuntimeError):
     """An array was written in place in a way whose gradient would be wrong or is not known."""
+
+
+class NonFiniteError(MutangentError, FloatingPointError):
+    """A context with ``check_finite=True`` met the first value or cotangent that is nan or infinite."""

@@ -54,6 +54,20 @@ def test_a_number_that_is_off_makes_the_origin_fail(tmp_path):
     assert "the numbers are off" in done.stderr
 
 
+def test_gradients_vanish_and_explode_step_by_step(tmp_path):
+    done = run("gradient_history.py", "--picture", "pictures/norms.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r" *\d+ ", line)]
+    assert [int(step) for step, *_ in rows] == [0, 5, 10, 15, 20, 25, 30]
+    vanishing, kept, exploding = (
+        float(first) / float(last) for first, last in zip(rows[0][1:], rows[-1][1:], strict=True)
+    )
+    assert vanishing < 1e-5
+    assert 0.1 < kept < 10
+    assert exploding > 100
+    assert (tmp_path / "pictures/norms.png").stat().st_size > 1000
+
+
 def test_a_short_training_of_the_character_lstm_beats_the_unigram_entropy(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200, encoding="utf-8")
