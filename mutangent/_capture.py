@@ -662,7 +662,7 @@ class Overlay:
             (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
         ]
         for record, name, value in final:
-            if isinstance(value, list | dict | deque):
+            if isinstance(value, list | dict | deque | tuple):
                 # Lowering happens in place; cotangents of what the call left behind need the traced items.
                 record.values[name] = frozen(value)
         for record, name, value in final:
