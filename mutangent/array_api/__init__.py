@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy import (
-    __array_namespace_info__,
     abs,
     acos,
     acosh,
@@ -157,6 +156,12 @@ from .._traced import TracedArray, primal
 from . import fft, linalg
 
 __array_api_version__ = "2024.12"
+
+
+def __array_namespace_info__() -> Any:  # noqa: N807 - the name that the standard gives it
+    """Devices and dtypes of the namespace, which NumPy (2.1 or newer) tells of its own."""
+    return np.__array_namespace_info__()
+
 
 # -- arrays from arrays --------------------------------------------------------------------------------------------
 

@@ -163,6 +163,8 @@ def test_a_traced_value_knows_its_namespace():
     assert inside(lambda x: x.__array_namespace__(api_version="2023.12")) is array_api
     assert inside(array_api_compat.array_namespace, np.ones(2)) is array_api
     assert array_api.__array_api_version__ == "2024.12"
+    if hasattr(np, "__array_namespace_info__"):
+        assert "cpu" in array_api.__array_namespace_info__().devices()
     with pytest.raises(ValueError, match=r"2024\.12, not '2099\.12'"):
         inside(lambda x: x.__array_namespace__(api_version="2099.12"))
 
