@@ -30,6 +30,7 @@ from . import (
     statistics,
     systems,
     ufunc_methods,
+    undispatched,
     unsupported,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "statistics",
     "systems",
     "ufunc_methods",
+    "undispatched",
     "unsupported",
 ]
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, elementwise, function
+from .dispatch import plain
 
 LOG_2 = float(np.log(2.0))
 LOG_10 = float(np.log(10.0))
@@ -31,6 +32,19 @@ def quotient(t: Any, denominator: Any) -> Any:
     return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
 
 
+def scaled(t: Any, factor: Any) -> Any:
+    """``t * factor``, but 0 for 0·nan: what `nanmean` passes over has no derivative, although its square is nan."""
+    product = t * factor
+    # One number tells whether there is any nan; only a plain array is cheap to ask.
+    if (
+        type(product) is np.ndarray
+        and product.dtype.kind == "f"
+        and np.isnan(np.add.reduce(product, axis=None))
+    ):
+        return np.where((t == 0) & np.isnan(factor), 0, product)
+    return product
+
+
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 elementwise(np.add, lambda t, _y, _a, _b: t, lambda t, _y, _a, _b: t)
@@ -39,7 +53,7 @@ elementwise(np.multiply, lambda t, _y, _a, b: t * b, lambda t, _y, a, _b: t * a)
 elementwise(np.divide, lambda t, _y, _a, b: t / b, lambda t, y, _a, b: -t * y / b)
 elementwise(np.negative, lambda t, _y, _a: -t)
 elementwise(np.positive, lambda t, _y, _a: t)
-elementwise(np.square, lambda t, _y, a: t * (2 * a))
+elementwise(np.square, lambda t, _y, a: scaled(t, 2 * a))
 elementwise(np.reciprocal, lambda t, y, _a: -t * y * y)
 # a = b floor(a / b) + y; the floor is constant between its jumps.
 elementwise(np.remainder, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.floor_divide(a, b))
@@ -54,7 +68,7 @@ def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
     """Derivative of ``a ** b`` in the direction of `a`: b·a**(b-1), which is 0 for b = 0 also at a = 0."""
     if type(b) is int or type(b) is float:
         if b == 2:
-            return t * (2 * a)
+            return scaled(t, 2 * a)
         if b == 1:
             return t
         if b == 0:
@@ -172,11 +186,11 @@ def chosen(mask: Any, t: Any) -> Any:
 
 def share_of_larger(t: Any, a: Any, b: Any) -> Any:
     """`t` where a > b, half of it where they are equal, 0 where a < b."""
-    equal = a == b
+    equal, larger = a == b, np.greater(a, b)  # Python's complex numbers have no order, NumPy's have
     if is_long_and_finite(t):
-        share = t * (a > b)
+        share = t * larger
         return share + t * equal * 0.5 if np.any(equal) else share
-    return np.where(a > b, t, np.where(equal, 0.5 * t, 0))
+    return np.where(larger, t, np.where(equal, 0.5 * t, 0))
 
 
 elementwise(
@@ -219,6 +233,8 @@ elementwise(np.ldexp, lambda t, _y, _a, b: np.ldexp(t, b), None)
 def clipped(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
 ) -> Any:
+    if type(plain(a)) in (float, complex):
+        a = np.positive(a)  # a number is no weaker than its bounds
     low = a_min if min is None else min
     high = a_max if max is None else max
     if low is not None:

@@ -73,6 +73,8 @@ def quantiles(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan:
     # An element itself, and a quantile given as a Python number, do not widen float32.
     if method in DISCRETE or (isinstance(q, int | float) and not is_traced(q)):
         fraction = fraction.astype(s.dtype)
+    elif q.dtype.kind == "f" and not is_traced(q):
+        fraction = fraction.astype(q.dtype)
     if skip_nan:
         flat = (-1, *s.shape[1:])
         low = np.take_along_axis(s, below.reshape(flat), axis=0).reshape(below.shape)[()]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed
+from .assembling import in_dtype
 from .contractions import conjugated
 from .dispatch import plain
 from .indexing import added_at
@@ -61,6 +62,7 @@ def covariance(
     dtype: Any = None,
 ) -> Any:
     x = variables(m, y, rowvar, dtype)
+    aweights = aweights if aweights is None else in_dtype(aweights, np.dtype(np.float64))
     less = (0 if bias else 1) if ddof is None else ddof
     w = fweights if aweights is None else aweights if fweights is None else aweights * fweights
     mean, total = average(x, axis=1, weights=w, returned=True)

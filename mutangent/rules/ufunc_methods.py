@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, constant, rules
+from .._rulebook import composed, constant, rules, unsupported
 from .dispatch import plain
 from .reductions import Axis, axes_of
 
@@ -75,7 +75,7 @@ def reduced(ufunc: Ufunc) -> Callable[..., Any]:
         for k in range(len(flat)):
             y = ufunc(y, flat[k]) if mask is None else np.where(mask[k], ufunc(y, flat[k]), y)
         y = y if dtype is None else np.astype(y, dtype)
-        return np.expand_dims(y, axes) if keepdims else y
+        return np.expand_dims(y, axes) if keepdims else y[()]
 
     return implementation
 
@@ -100,7 +100,7 @@ def log_sum(exp: Callable[..., Any], log: Callable[..., Any]) -> Callable[..., A
         empty = plain(total) == 0
         y = np.where(empty, -np.inf, log(np.where(empty, 1, total)) + top)
         y = y if dtype is None else np.astype(y, dtype)
-        return y if keepdims else np.squeeze(y, axis=axes_of(axis, np.ndim(array)))
+        return y if keepdims else np.squeeze(y, axis=axes_of(axis, np.ndim(array)))[()]
 
     return implementation
 
@@ -184,6 +184,8 @@ ACCUMULATIONS: dict[Ufunc, Callable[..., Any]] = {
     np.maximum: record_so_far(np.maximum),
     np.minimum: record_so_far(np.minimum),
 }
+# Their vectorised loops do not combine the elements of a contiguous axis in order.
+LAYOUT_DEPENDENT = (np.power, np.float_power, np.arctan2)
 
 for row in rules():
     binary: Any = row.function
@@ -197,8 +199,14 @@ for row in rules():
     if row.kind == "constant":
         constant(binary.reduce, binary.accumulate, binary.reduceat, binary.outer)
     elif row.kind == "elementwise" and row.expressions[1] is not None:
+        composed(binary.accumulate, ACCUMULATIONS.get(binary) or accumulated(binary))
+        composed(binary.outer, outer_of(binary))
+        if binary in LAYOUT_DEPENDENT:
+            unsupported("NumPy's result depends on the layout in memory", binary.reduce, binary.reduceat)
+            continue
         reduce = REDUCTIONS.get(binary) or reduced(binary)
         composed(binary.reduce, reduce)
-        composed(binary.accumulate, ACCUMULATIONS.get(binary) or accumulated(binary))
         composed(binary.reduceat, reduced_at(reduce))
+    elif row.kind == "elementwise":
         composed(binary.outer, outer_of(binary))
+        unsupported("its operands are of different kinds", binary.reduce, binary.accumulate, binary.reduceat)

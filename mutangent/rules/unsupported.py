@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import rules, unsupported
+from .._rulebook import rule, rules, unsupported
 
 unsupported(
     "its counts are constant, but its edges and weights are not. Use np.histogram for one axis, or np.bincount of the "
@@ -23,3 +23,8 @@ for row in rules():
             "only np.add.at and np.subtract.at are followed. Write x[i] = f(x[i], y), element by element",
             ufunc.at,
         )
+
+# Functions that write into their first operand, as long as no other file of rules has them.
+for function in (np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask):
+    if not rule(function).kind:
+        unsupported("it writes into its first operand. Write x[index] = values", function)

@@ -52,7 +52,14 @@ def name_of(value: Any) -> str | None:
 
 def test_every_rule_has_a_sample():
     sampled = {*ELEMENTWISE, *SAMPLES, *CONSTANT, *NEVER_TRACED}
-    assert [row.name for row in numpy_rules() if row.function not in sampled] == []
+    # NumPy never shows the others a traced value.
+    seen = [
+        row
+        for row in numpy_rules()
+        if isinstance(row.function, np.ufunc) or hasattr(row.function, "_implementation")
+    ]
+    assert len(seen) > 300
+    assert [row.name for row in seen if row.function not in sampled] == []
 
 
 def test_every_sampled_function_has_a_rule():
