@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 import mutangent as mt
-from mutangent._capture import current as open_recording
+from mutangent._fields import current as open_recording
 
 # Two busy cores make any deadline for a single example a coin toss; pytest's own timeout catches a hang.
 hypothesis.settings.register_profile("mutangent", deadline=None)

@@ -10,7 +10,6 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 Array = Any  # numpy.ndarray, cupy.ndarray, a NumPy scalar, a Python float or complex, or a TracedArray of an outer level
 
@@ -103,8 +102,3 @@ def zeros(spec: Spec, like: Any) -> Array:
         cupy = sys.modules["cupy"]
         return cupy.zeros(spec.shape, spec.dtype)
     return np.zeros(spec.shape, spec.dtype)
-
-
-def as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """`dtype` as a `numpy.dtype`."""
-    return np.dtype(dtype)

@@ -18,9 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import describe, is_differentiable, spec_of, zeros
-from ._capture import UNSET, CapturedField, Overlay, Unread, _overlay, current, is_captured, schema_of
 from ._errors import RuleError
+from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
 from ._identity import IdentityMap
+from ._overlay import UNSET, Overlay, Unread
 from ._recording import Recording
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, rebuild
@@ -232,11 +233,11 @@ class Call:
         for obj, name, description in self.written:
             written[obj]._fields[name] = self._cotangent(description, cotangents, written)
         y_bar = self._cotangent(self.value, cotangents, written)
-        token = _overlay.set(CallView(self.frame, self.tape, self.name))
+        token = overlay_var.set(CallView(self.frame, self.tape, self.name))
         try:
             tangents = self.pullback(y_bar, written) if self.takes_written else self.pullback(y_bar)
         finally:
-            _overlay.reset(token)
+            overlay_var.reset(token)
         if not isinstance(tangents, tuple) or len(tangents) != len(self.arguments):
             got = f"{len(tangents)} tangents" if isinstance(tangents, tuple) else describe(tangents)
             raise RuleError(

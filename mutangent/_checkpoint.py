@@ -20,9 +20,10 @@ import numpy as np
 
 from ._arrays import is_array
 from ._call import Frame, open_tape
-from ._capture import CapturedField, Overlay, Unread, _overlay, current, is_captured
+from ._fields import CapturedField, current, is_captured, overlay_var
 from ._identity import IdentityMap
 from ._in_place import assign
+from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
 from ._tangent import NONE, ZERO, Tangent, rebuild
@@ -229,14 +230,14 @@ class _Segment:
             (args, kwargs), "the arguments of a checkpointed function"
         )
         self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
-        token = _overlay.set(inside)
+        token = overlay_var.set(inside)
         try:
             with _FirstRun() as first:
                 lifted = first.lift(self.given, "the arguments")[0]
                 result = self.function(*lifted[0], **lifted[1])
             result = first.lower(result)
         finally:
-            _overlay.reset(token)
+            overlay_var.reset(token)
         inside.close()
         return self._append(result)
 
@@ -286,7 +287,7 @@ class _Segment:
         """Run the function again and pull the cotangents back through that run."""
         replay = _Replay(self.inside)
         now = [(generator, _state(generator)) for generator, _ in self._all_generators()]
-        token = _overlay.set(replay)
+        token = overlay_var.set(replay)
         try:
             for generator, state in self._all_generators():
                 _set_state(generator, state)
@@ -295,7 +296,7 @@ class _Segment:
                 lifted, arguments = second.lift(given, "the arguments")
                 result = self.function(*lifted[0], **lifted[1])
         finally:
-            _overlay.reset(token)
+            overlay_var.reset(token)
             for generator, state in now:
                 _set_state(generator, state)
         gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from ._arrays import describe, is_array, is_differentiable, is_plain_array, spec_of
-from ._capture import current, is_captured
 from ._diagnose import DiagnosedRecording
 from ._errors import ContextError, GradientTypeError
+from ._fields import current, is_captured
 from ._history import Version
 from ._identity import IdentityMap
 from ._recording import Gradients, Recording, match, zero_like

@@ -16,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from ._accumulate import Cotangents
-from ._capture import UNSET, CapturedField, Unread, is_captured, schema_of
+from ._fields import CapturedField, is_captured, schema_of
 from ._finite import CheckedCotangents, FiniteCheck, checked_sweep
 from ._history import NOTHING_FLOWS, History, Version
+from ._overlay import UNSET, Unread
 from ._recording import Gradients, Recording, _leaf_maker
 from ._structure import Description, Lifter
 from ._tape import SET_ITEM, Entry, Tape

@@ -12,9 +12,9 @@ import numpy as np
 from ._accumulate import Cotangents
 from ._arrays import Spec, describe, is_array
 from ._call import Call
-from ._capture import Unread
 from ._errors import NonFiniteError
 from ._history import is_number
+from ._overlay import Unread
 from ._rulebook import Rule
 from ._structure import Group, Leaf
 from ._tangent import children

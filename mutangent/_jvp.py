@@ -12,8 +12,8 @@ import numpy as np
 from ._accumulate import project
 from ._arrays import describe, is_differentiable, spec_of
 from ._call import Frame
-from ._capture import CapturedField, _overlay, current, is_captured, schema_of
 from ._errors import CotangentError
+from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
 from ._in_place import base_of
@@ -192,11 +192,11 @@ def _handle_maker(tape: ForwardTape) -> MakeLeaf:
 @contextmanager
 def _outside(tape: Tape) -> Iterator[None]:
     """A user's pullback reads objects as its rule did: without the tracing of the recording that calls it."""
-    token = _overlay.set(Frame(current(), tape))
+    token = overlay_var.set(Frame(current(), tape))
     try:
         yield
     finally:
-        _overlay.reset(token)
+        overlay_var.reset(token)
 
 
 def _paired(value: Any, tangent: Any, where: str) -> list[tuple[Any, Any, str]]:

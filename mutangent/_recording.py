@@ -11,19 +11,10 @@ import numpy as np
 
 from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
-from ._capture import (
-    UNSET,
-    Overlay,
-    Record,
-    Unread,
-    _overlay,
-    current,
-    is_captured,
-    leave_closed,
-    schema_of,
-)
 from ._errors import ContextError, CotangentError
+from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
 from ._in_place import commit_contents, detached, join_shadow
+from ._overlay import UNSET, Overlay, Record, Unread
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import Entry, Tape, sweep
@@ -52,7 +43,7 @@ class Recording(Overlay):
         return traced._tape is self.tape
 
     def __enter__(self) -> Self:
-        self._token = _overlay.set(self)
+        self._token = overlay_var.set(self)
         return self
 
     def __exit__(
@@ -66,7 +57,7 @@ class Recording(Overlay):
                 "do not open a recording in a generator that is advanced from outside."
             )
         assert self._token is not None
-        _overlay.reset(self._token)
+        overlay_var.reset(self._token)
         self._token = None
         leave_closed()
         paused = self.tape.entries is None
@@ -191,7 +182,7 @@ class Recording(Overlay):
         for node, cotangent in seeds:
             cotangents.add(node, cotangent)
         # A pullback may read objects; it must not be recorded by the context that is being swept.
-        token = _overlay.set(self.outer) if current() is self else None
+        token = overlay_var.set(self.outer) if current() is self else None
         try:
             # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -199,7 +190,7 @@ class Recording(Overlay):
             return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
         finally:
             if token is not None:
-                _overlay.reset(token)
+                overlay_var.reset(token)
 
 
 def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[TracedArray, Leaf]]:

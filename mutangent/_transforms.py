@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
-from ._capture import is_captured
 from ._errors import GradientTypeError
+from ._fields import is_captured
 from ._identity import IdentityMap
 from ._recording import Recording, match
 from ._structure import Description

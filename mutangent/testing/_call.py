@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mutangent._capture import current
+from mutangent._fields import current
 from mutangent._transforms import vjp
 
 from ._layout import Layout, Leaf, Object

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mutangent._arrays import is_array, is_differentiable, spec_of
-from mutangent._capture import is_captured, schema_of
+from mutangent._fields import is_captured, schema_of
 from mutangent._tangent import children
 
 ROUNDING_EXPONENT: Final = 0.75  # eps**0.75, relative: 2e-12 for float64, 6e-6 for float32

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from mutangent._arrays import describe, is_array, is_differentiable
-from mutangent._capture import CapturedField, current, is_captured, schema_of
+from mutangent._fields import CapturedField, current, is_captured, schema_of
 from mutangent._identity import IdentityMap
 from mutangent._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, field_names, rebuild
 from mutangent._traced import TracedArray

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mutangent as mt
-from mutangent._capture import current
+from mutangent._fields import current
 
 
 @mt.differentiable

@@ -1,0 +1,311 @@
+"""Overlays: the values that fields have inside a recording.
+
+Theory of operation. An overlay maps the identity of an object to the values its fields have *inside* the recording. The
+storage is not touched until the recording commits. So a raise leaves every object as it was, other threads see the
+values from before, and the value on entry and what is written later can never be confused. Overlays nest: what is below
+an overlay is the overlay that was current when it was opened, or the storage.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import get_ident
+from typing import Any, Final
+
+from ._arrays import describe, is_array, is_differentiable
+from ._errors import NotCapturedError
+from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
+from ._structure import Containers, Description, Lifter, Lowerer, frozen, refuse_uncaptured
+from ._tangent import children
+from ._traced import TracedArray, primal
+
+UNSET: Final = object()  # on entry the field had no value at all
+
+
+class Record:
+    """What an overlay knows of one object. It holds the object, so that its id cannot be reused."""
+
+    __slots__ = ("born", "deleted", "entries", "obj", "schema", "values", "written")
+
+    def __init__(self, obj: Any, schema: Schema) -> None:
+        self.obj = obj
+        self.schema = schema
+        self.values: dict[str, Any] = {}  # what a read gives now
+        self.entries: dict[str, Description] = {}  # on entry: a description, Unread, or UNSET
+        self.written: dict[str, None] = {}  # in order of the first write
+        self.deleted: set[str] = set()
+        self.born = False  # made inside the recording
+
+
+class Unread:
+    """The entry value of a field that was not read, and the containers in it as they were."""
+
+    __slots__ = ("shown", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.shown = frozen(value)
+
+
+class Overlay:
+    """The values that fields have inside a recording.
+
+    Subclasses say what a first read yields, by `lifter`.
+    """
+
+    lifter: Lifter
+
+    def __init__(self, outer: Overlay | None) -> None:
+        self.outer = outer
+        self.thread = get_ident()
+        self.records: dict[int, Record] = {}
+        self.log: dict[int, Record] = self.records  # the same records, kept after closing
+        self.containers = Containers()
+        self.closed = False
+
+    # -- access ---------------------------------------------------------------------------------------------------
+
+    def peek(self, obj: Any, field: CapturedField) -> Any:
+        """The value of a field as it is here, without marking it as read."""
+        record = self.log.get(id(obj))
+        if record is not None:
+            value = record.values.get(field.name, MISSING)
+            if value is not MISSING:
+                return value
+            if field.name in record.deleted:
+                raise AttributeError(field.name)
+        return field.raw_get(obj) if self.outer is None else self.outer.peek(obj, field)
+
+    def read(self, obj: Any, field: CapturedField) -> Any:
+        """The value of a field inside the recording."""
+        record = self.records.get(id(obj))
+        if record is not None:
+            value = record.values.get(field.name, MISSING)
+            if value is not MISSING:
+                return value
+        return self.first_read(obj, field)
+
+    def _below(self, obj: Any, field: CapturedField) -> Any:
+        return field.raw_get(obj) if self.outer is None else self.outer.read(obj, field)
+
+    def _touch(self, obj: Any) -> Record:
+        record = self.records.get(id(obj))
+        if record is None:
+            schema = schema_of(type(obj))
+            assert schema is not None
+            for name in schema.uncaptured:
+                held = getattr(obj, name, None)
+                if is_differentiable(primal(held)):
+                    raise NotCapturedError(
+                        f"{type(obj).__name__}.{name} holds {describe(held)}, but class {type(obj).__name__} only "
+                        "inherits capture, so its own fields would be constant. "
+                        f"Put @mutangent.differentiable on class {type(obj).__name__}."
+                    )
+            record = self.records[id(obj)] = Record(obj, schema)
+        return record
+
+    def first_read(self, obj: Any, field: CapturedField) -> Any:
+        """Read a field that has no value here yet: lift the value from below."""
+        if self.closed:  # a task that was started inside outlives the recording
+            return self._below(obj, field)
+        name = field.name
+        record = self.records.get(id(obj))
+        if record is not None and name in record.deleted:
+            raise AttributeError(
+                f"{type(obj).__name__!r} object has no attribute {name!r}", name=name, obj=obj
+            )
+        value = self._below(obj, field)
+        if record is None:
+            record = self._touch(obj)
+        if type(value) is TracedArray and self._is_mine(value):
+            # A generated `__init__` wrote it past capture; see `adopt`.
+            record.entries[name] = UNSET
+            record.values[name] = value
+            return value
+        lifted, record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
+        record.values[name] = lifted
+        return lifted
+
+    def _is_mine(self, traced: TracedArray) -> bool:  # noqa: ARG002 - a recording looks at it
+        return False
+
+    def write(self, obj: Any, field: CapturedField, value: Any) -> None:
+        """Write a field inside the recording."""
+        if self.closed:
+            if self.outer is None:
+                field.raw_set(obj, value)
+            else:
+                self.outer.write(obj, field, value)
+            return
+        record = self.records.get(id(obj))
+        if record is None:
+            record = self._touch(obj)
+        name = field.name
+        if name not in record.written:
+            self._first_write(record, field)
+        record.values[name] = value
+        if record.deleted:
+            record.deleted.discard(name)
+
+    def _first_write(self, record: Record, field: CapturedField) -> None:
+        name = field.name
+        record.written[name] = None
+        if name in record.entries:
+            return
+        if record.born:
+            record.entries[name] = UNSET
+            return
+        try:
+            record.entries[name] = Unread(self.peek(record.obj, field))
+        except AttributeError:
+            record.entries[name] = UNSET
+            record.born = not record.values and all(
+                other is field or not self._is_set(record.obj, other)
+                for other in record.schema.fields.values()
+            )
+
+    def _is_set(self, obj: Any, field: CapturedField) -> bool:
+        try:
+            self.peek(obj, field)
+        except AttributeError:
+            return False
+        return True
+
+    def delete(self, obj: Any, field: CapturedField) -> None:
+        """Delete a field inside the recording."""
+        self.read(obj, field)  # raises if there is nothing to delete
+        record = self._touch(obj)
+        if field.name not in record.written:
+            self._first_write(record, field)
+        record.values.pop(field.name, None)
+        record.deleted.add(field.name)
+
+    def adopt(self, obj: Any) -> None:
+        """Take over what an `__init__` wrote into the `__dict__` of a new object past capture."""
+        if self.closed:
+            return
+        schema = schema_of(type(obj))
+        assert schema is not None
+        stored = vars(obj)
+        for name in schema.fields:
+            if name in stored:
+                value = stored.pop(name)
+                record = self._touch(obj)
+                record.born = True
+                record.entries[name] = UNSET
+                record.written[name] = None
+                record.values[name] = value
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop answering; the records stay in `log`."""
+        self.closed = True
+        self.records = {}
+
+    def commit(self) -> None:
+        """Give the objects, one level below, the values they have here. Call after `close`.
+
+        Everything that can fail comes first: if this raises, nothing was changed.
+        """
+        lowerer = self._lowerer()
+        copies = list(self.containers.by_original.values())
+        lowerer.check(copies)
+        for record in self.log.values():
+            _refuse_strays(record)
+            for name in record.written:
+                value = record.values.get(name)
+                if type(value) is not TracedArray and not is_array(value):
+                    for item in children(value) or [value]:
+                        refuse_uncaptured(
+                            item, f"{type(record.obj).__name__}.{name}", is_captured, only_traced=True
+                        )
+        lowerer.commit(copies)
+        self._store(list(self.log.values()), lowerer)
+
+    def remember_unread(self) -> None:
+        """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
+        for record in self.log.values():
+            self.remember_unread_fields(record)
+
+    def remember_unread_fields(self, record: Record) -> None:
+        """Note what the unread fields of one object hold."""
+        for name, field in record.schema.fields.items():
+            if name not in record.entries:
+                try:
+                    record.entries[name] = Unread(self.peek(record.obj, field))
+                except AttributeError:
+                    record.entries[name] = UNSET
+
+    def rollback(self) -> None:
+        """Leave the objects as they were. Objects made inside have no before: they get their values."""
+        for record in self.log.values():
+            with suppress(NotCapturedError):
+                _refuse_strays(record)
+        self._store([record for record in self.log.values() if record.born], self._lowerer())
+
+    def _lowerer(self) -> Lowerer:
+        return Lowerer(self.containers)
+
+    def _store(self, records: list[Record], lowerer: Lowerer) -> None:
+        outer = self.outer
+        final = [
+            (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
+        ]
+        for record, name, value in final:
+            if isinstance(value, list | dict | deque | tuple):
+                # Lowering happens in place; cotangents of what the call left behind need the traced items.
+                record.values[name] = frozen(value)
+        for record, name, value in final:
+            obj, field = record.obj, record.schema.fields[name]
+            if value is not MISSING:
+                lowered = lowerer.lower(value)
+                if outer is None:
+                    field.raw_set(obj, lowered)
+                else:
+                    outer.write(obj, field, lowered)
+            elif record.entries[name] is not UNSET:
+                if outer is None:
+                    field.raw_delete(obj)
+                else:
+                    outer.delete(obj, field)
+
+    def written(self) -> Iterator[tuple[Record, str]]:
+        """The fields that were written and still have a value."""
+        for record in self.log.values():
+            for name in record.written:
+                if name in record.values:
+                    yield record, name
+
+
+class PlainView(Overlay):
+    """What a recording sees, without its tracing. For looking only: nothing is committed."""
+
+    def __init__(self, outer: Overlay) -> None:
+        super().__init__(outer)
+        self.lifter = Lifter(lambda value: (primal(value), None), is_captured, self.containers)
+
+
+def _refuse_strays(record: Record) -> None:
+    """Raise if traced values sit in attributes that capture does not follow."""
+    schema = record.schema
+    if not schema.has_dict and not schema.uncaptured and not schema.slots:
+        return
+    obj = record.obj
+    stored = dict(vars(obj)) if schema.has_dict else {}
+    for name in (*schema.slots, *schema.uncaptured):
+        stored[name] = getattr(obj, name, None)
+    strays = [
+        name for name, value in stored.items() if type(value) is TracedArray and name not in schema.fields
+    ]
+    for name in strays:
+        object.__setattr__(obj, name, primal(stored[name]))
+    if strays:
+        cls = type(obj).__name__
+        raise NotCapturedError(
+            f"{cls}.{strays[0]} was given a value that depends on the recording's inputs, but {strays[0]!r} is no "
+            f"captured field of {cls}, so later reads of it would have no gradient. Declare it in the class, "
+            f"`{strays[0]}: np.ndarray = mutangent.field(...)`, and put @mutangent.differentiable on class {cls}."
+        )
