@@ -8,14 +8,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 ALLOWED_MS = 60
+# On a machine where NumPy and attrs take 150 ms; on a slower or busier one everything takes longer alike.
+REFERENCE_MS = 150
 TRIES = 20
 
 TIMED_IMPORT = """
 import time
+begin = time.perf_counter()
 import numpy, attrs
 start = time.perf_counter()
 import mutangent
-print(1e3 * (time.perf_counter() - start))
+end = time.perf_counter()
+print(1e3 * (start - begin), 1e3 * (end - start))
 """
 
 OPTIONAL = ("cupy", "jax", "matplotlib", "scipy", "torch", "tqdm")
@@ -31,10 +35,11 @@ def run_python(code: str) -> str:
 
 def test_importing_costs_at_most_sixty_milliseconds_more_than_numpy_and_attrs():
     # The first run may have to compile the sources, and a neighbour may hold the core: the best one counts.
-    times = []
-    while len(times) < TRIES and min(times, default=float("inf")) > ALLOWED_MS:
-        times.append(float(run_python(TIMED_IMPORT)))
-    assert min(times) <= ALLOWED_MS
+    costs = []
+    while len(costs) < TRIES and min(costs, default=float("inf")) > ALLOWED_MS:
+        others, ours = map(float, run_python(TIMED_IMPORT).split())
+        costs.append(ours / max(1.0, others / REFERENCE_MS))
+    assert min(costs) <= ALLOWED_MS
 
 
 def test_importing_loads_no_optional_library():
