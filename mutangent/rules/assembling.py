@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed
-from .dispatch import plain
+from .dispatch import array_of, plain
 from .indexing import size_of
 
 # -- blocks --------------------------------------------------------------------------------------------------------
@@ -105,10 +105,11 @@ composed(np.piecewise, piecewise)
 
 def inserted(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """NumPy inserts the numbers of the values among those of the elements; then the elements follow their numbers."""
+    arr = array_of(arr)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     size = size_of(arr.shape)
-    values = np.array(values) if isinstance(values, list | tuple) else values
+    values = array_of(values)
     own = np.arange(size).reshape(arr.shape)
     others = size + np.arange(np.size(values)).reshape(np.shape(values))
     order = np.insert(own, obj, others, axis)
@@ -123,7 +124,7 @@ composed(np.insert, inserted)
 def applied_along(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     lines = np.moveaxis(arr, axis, -1)
     outer = lines.shape[:-1]
-    rows = np.reshape(lines, (-1, lines.shape[-1]))
+    rows = np.reshape(lines, (size_of(outer), lines.shape[-1]))
     found = [func1d(rows[k], *args, **kwargs) for k in range(rows.shape[0])]
     stacked = np.stack(found)
     inner = stacked.shape[1:]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .._rulebook import constant
 
 
@@ -34,6 +36,11 @@ def dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _plain(x: Any) -> Any:
     return x
+
+
+def array_of(x: Any) -> Any:
+    """A list as an array; one of traced values is refused, as NumPy would make constants of them."""
+    return np.asarray(x) if isinstance(x, list | tuple) else x
 
 
 plain = dispatched(_plain)

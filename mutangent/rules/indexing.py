@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function
+from .dispatch import array_of
 
 Shape = tuple[int, ...]
 
@@ -160,6 +161,7 @@ function(np.pad, pad_pullback, refuse=not_selecting)
 
 def differences(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The same slices as NumPy's own, so that the same rounding."""
+    a = array_of(a)
     if n == 0:
         return a
     ends = [x for x in (prepend, a, append) if x is not None]
@@ -176,6 +178,7 @@ def differences(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append:
 
 def trapezoids(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The same formula as NumPy's own."""
+    y = array_of(y)
     before = (slice(None),) * (axis % y.ndim)
     if x is None:
         width = dx

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._rulebook import composed, no_rule
 from .dispatch import is_traced, plain
+from .indexing import size_of
 from .reductions import Axis, axes_of
 
 # -- quantiles -----------------------------------------------------------------------------------------------------
@@ -27,7 +28,7 @@ def in_front(a: Any, axis: Axis) -> Any:
     """`a` with the axes that are reduced as the first one."""
     axes = axes_of(axis, np.ndim(a))
     moved = np.moveaxis(a, axes, range(len(axes)))
-    return moved.reshape((-1, *moved.shape[len(axes) :]))
+    return moved.reshape((size_of(moved.shape[: len(axes)]), *moved.shape[len(axes) :]))
 
 
 def with_axes_kept(y: Any, a: Any, axis: Axis, leading: int = 0) -> Any:
@@ -71,18 +72,18 @@ def quantiles(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan:
     above = np.minimum(below + 1, s.shape[0] - 1)
     fraction = at - whole.astype(at.dtype)[()]
     # An element itself, and a quantile given as a Python number, do not widen float32.
-    if method in DISCRETE or (isinstance(q, int | float) and not is_traced(q)):
+    if method in DISCRETE or type(q) in (int, float) or (method == "linear" and q.dtype.kind in "iub"):
         fraction = fraction.astype(s.dtype)
-    elif q.dtype.kind == "f" and not is_traced(q):
+    elif not is_traced(q) and q.dtype.kind == "f":
         fraction = fraction.astype(q.dtype)
     if skip_nan:
         flat = (-1, *s.shape[1:])
         low = np.take_along_axis(s, below.reshape(flat), axis=0).reshape(below.shape)[()]
         high = np.take_along_axis(s, above.reshape(flat), axis=0).reshape(below.shape)[()]
+        high = selected(fraction > 0, high, low)  # the next one may be a nan
     else:
         fraction = fraction.reshape(np.shape(q) + (1,) * (s.ndim - 1))
         low, high = np.take(s, below, axis=0), np.take(s, above, axis=0)
-    high = selected(fraction > 0, high, low)
     y = interpolated(low, high, fraction)
     if np.any(unknown):
         y = selected(unknown, s.dtype.type(np.nan), y)

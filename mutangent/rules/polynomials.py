@@ -9,7 +9,7 @@ import numpy as np
 from .._rulebook import composed, function
 from .assembling import in_dtype
 from .contractions import conjugated
-from .dispatch import plain
+from .dispatch import array_of, plain
 
 # -- convolution ---------------------------------------------------------------------------------------------------
 
@@ -50,9 +50,9 @@ composed(np.correlate, correlated)
 # -- arithmetic of polynomials -------------------------------------------------------------------------------------
 
 
-def array_of(p: Any) -> Any:
+def coefficients(p: Any) -> Any:
     """Coefficients as an array with one axis."""
-    return np.atleast_1d(np.array(p) if isinstance(p, list | tuple) else p)
+    return np.atleast_1d(array_of(p))
 
 
 def lengthened(p: Any, length: int) -> Any:
@@ -60,20 +60,20 @@ def lengthened(p: Any, length: int) -> Any:
 
 
 def polynomial_sum(a1: Any, a2: Any) -> Any:
-    a1, a2 = array_of(a1), array_of(a2)
+    a1, a2 = coefficients(a1), coefficients(a2)
     length = max(a1.shape[0], a2.shape[0])
     return lengthened(a1, length) + lengthened(a2, length)
 
 
 def trimmed(p: Any) -> Any:
     """The coefficients from the first nonzero one on."""
-    p = array_of(p)
+    p = coefficients(p)
     return np.trim_zeros(p, "f")
 
 
 def quotient(u: Any, v: Any) -> tuple[Any, Any]:
     """Long division."""
-    u, v = array_of(u) + 0.0, array_of(v) + 0.0
+    u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
     m, n = u.shape[0] - 1, v.shape[0] - 1
     scale = 1.0 / v[0]
     rest, digits = u, []
@@ -89,7 +89,7 @@ def quotient(u: Any, v: Any) -> tuple[Any, Any]:
 
 
 def derivative(p: Any, m: int = 1) -> Any:
-    p = array_of(p)
+    p = coefficients(p)
     for _ in range(m):
         n = p.shape[0] - 1
         p = p[:-1] * np.arange(n, 0, -1)
@@ -100,7 +100,7 @@ def antiderivative(p: Any, m: int = 1, k: Any = None) -> Any:
     constants = (
         [0.0] * m if k is None else [k] * m if np.ndim(k) == 0 else list(k) * (m if len(k) == 1 else 1)
     )
-    p = array_of(p)
+    p = coefficients(p)
     for constant in constants[:m]:
         p = p / np.arange(p.shape[0], 0, -1)
         p = np.concatenate([p, np.reshape(constant, (1,))])
@@ -109,7 +109,7 @@ def antiderivative(p: Any, m: int = 1, k: Any = None) -> Any:
 
 def value(p: Any, x: Any) -> Any:
     """Horner's scheme."""
-    p = array_of(p)
+    p = coefficients(p)
     y = np.zeros_like(x)
     for coefficient in p:
         y = y * x + coefficient
@@ -117,7 +117,7 @@ def value(p: Any, x: Any) -> Any:
 
 
 composed(np.polyadd, polynomial_sum)
-composed(np.polysub, lambda a1, a2: polynomial_sum(a1, np.negative(array_of(a2))))
+composed(np.polysub, lambda a1, a2: polynomial_sum(a1, np.negative(coefficients(a2))))
 composed(np.polymul, lambda a1, a2: np.convolve(trimmed(a1), trimmed(a2)))
 composed(np.polydiv, quotient)
 composed(np.polyder, derivative)
@@ -128,7 +128,7 @@ composed(np.polyval, value)
 
 
 def from_roots(seq_of_zeros: Any) -> Any:
-    zeros = array_of(seq_of_zeros)
+    zeros = coefficients(seq_of_zeros)
     if zeros.ndim == 2:
         zeros = np.linalg.eigvals(zeros)
     p = np.ones_like(plain(zeros), shape=(1,))
@@ -141,7 +141,7 @@ def from_roots(seq_of_zeros: Any) -> Any:
 
 def roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix, and a root 0 for each coefficient 0 at the end."""
-    p = array_of(p)
+    p = coefficients(p)
     present = np.flatnonzero(plain(p))
     if len(present) == 0:
         return np.zeros_like(plain(p), shape=(0,))
@@ -168,12 +168,12 @@ def vandermonde(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 def fit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:
-    x, y = array_of(x) + 0.0, array_of(y) + 0.0
+    x, y = coefficients(x) + 0.0, coefficients(y) + 0.0
     order = int(deg) + 1
     cutoff = x.shape[0] * float(np.finfo(x.dtype).eps) if rcond is None else rcond
     left = vandermonde(x, order)
     if w is not None:
-        w = w + 0.0
+        w = coefficients(w) + 0.0
         left = left * w[:, None]
         y = y * (w[:, None] if y.ndim == 2 else w)
     scale = np.sqrt(np.sum(left * left, axis=0))

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._rulebook import composed, function
 from .assembling import in_dtype
+from .dispatch import array_of
 
 # -- from one number to another ------------------------------------------------------------------------------------
 
@@ -20,6 +21,7 @@ def as_row(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def steps(start: Any, stop: Any, num: int, endpoint: bool) -> tuple[Any, Any]:
     """`num` numbers from `start` to `stop` on a new first axis, and the step between them."""
+    start, stop = array_of(start), array_of(stop)
     delta = stop - start
     dtype = np.result_type(start, stop, float(num))
     count = np.arange(num, dtype=np.real(np.zeros((), dtype)).dtype)
@@ -76,6 +78,7 @@ def powers(
 def geometric_steps(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
+    start, stop = array_of(start), array_of(stop)
     # NumPy does not keep float32 here.
     result_dtype = np.result_type(start, stop, np.float64)
     start, stop = in_dtype(start, result_dtype), in_dtype(stop, result_dtype)
@@ -143,6 +146,7 @@ def derivative_along(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
 
 
 def slopes(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    f = array_of(f)
     axes = (
         range(f.ndim)
         if axis is None

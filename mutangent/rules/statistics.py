@@ -9,7 +9,7 @@ import numpy as np
 from .._rulebook import composed
 from .assembling import in_dtype
 from .contractions import conjugated
-from .dispatch import plain
+from .dispatch import array_of, plain
 from .indexing import added_at
 from .reductions import Axis, axes_of
 
@@ -40,13 +40,13 @@ composed(np.average, average)
 
 def variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     """Observations of all variables, one variable a row."""
-    dtype = dtype or np.result_type(m, np.float64, *([] if y is None else [y]))
+    both = [array_of(x) for x in ([m] if y is None else [m, y])]
+    dtype = dtype or np.result_type(*both, np.float64)
     rows = []
-    for k, x in enumerate([m] if y is None else [m, y]):
+    for k, x in enumerate(both):
         row = np.atleast_2d(np.astype(x, dtype) if x.dtype != dtype else x)
-        rows.append(
-            np.transpose(row) if not rowvar and (k == 1 or np.ndim(m) != 1) and row.shape[0] != 1 else row
-        )
+        as_columns = np.ndim(x) != 1 if k == 0 else row.shape[0] != 1
+        rows.append(np.transpose(row) if as_columns and not rowvar else row)
     return rows[0] if y is None else np.concatenate(rows)
 
 
@@ -100,7 +100,7 @@ def bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) ->
     """Equal bins lie between the least and the largest number; other edges do not depend on the numbers."""
     edges = np.histogram_bin_edges(plain(a), plain(bins), range, plain(weights))
     if np.ndim(bins) or range is not None or np.size(a) == 0 or edges[0] != np.min(plain(a)):
-        return bins if np.ndim(bins) else edges
+        return array_of(bins) if np.ndim(bins) else edges
     return np.linspace(np.min(a), np.max(a), len(edges))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._rulebook import composed, function
 from .decompositions import symmetric
-from .dispatch import plain
+from .dispatch import array_of, plain
 from .indexing import size_of
 from .linalg import adjoint
 
@@ -33,6 +33,7 @@ function(np.linalg.pinv, pinv_pullback)
 
 
 def least_squares(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
+    a, b = array_of(a), array_of(b)
     m, n = a.shape
     epsilon = float(np.finfo(a.dtype).eps)
     cutoff = epsilon * max(m, n) if rcond is None else epsilon if rcond < 0 else rcond
@@ -82,6 +83,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 def multiplied(arrays: Sequence[Any], *, out: None = None) -> Any:
     """The chain multiplied in the cheapest order, by the textbook's dynamic programme."""
+    arrays = [array_of(x) for x in arrays]
     first, last = arrays[0], arrays[-1]
     chain = [
         first[None, :] if first.ndim == 1 else first,
@@ -137,6 +139,7 @@ def tensor_inverse(a: Any, ind: int = 2) -> Any:
 
 
 def tensor_solution(a: Any, b: Any, axes: Any = None) -> Any:
+    a, b = array_of(a), array_of(b)
     if axes is not None:
         a = np.moveaxis(a, axes, range(a.ndim - len(axes), a.ndim))
     shape = a.shape[b.ndim :]

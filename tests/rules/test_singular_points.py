@@ -113,6 +113,23 @@ def assert_equal(found, expected):
         (np.nansum, [NAN, 1.0], [0, 1]),
         (np.nanmean, [NAN, 1.0, 2.0], [0, 0.5, 0.5]),
         (np.nanmax, [NAN, 1.0, 2.0], [0, 0, 1]),
+        (np.nanstd, [NAN, 2.0, 2.0], [0, 0, 0]),
+        (np.nanprod, [NAN, 0.0, 2.0], [0, 2, 0]),
+        (np.nanmedian, [NAN, 1.0, 4.0], [0, 0.5, 0.5]),
+        (lambda x: np.nanquantile(x, 1.0), [NAN, 1.0, 4.0], [0, 0, 1]),
+        (lambda x: np.nanmean(x**2), [NAN, 1.0, 2.0, 3.0, 4.0], [0, 0.5, 1, 1.5, 2]),
+        # an element more: `initial`
+        (lambda x: np.max(x, initial=0.0), [0.0, 0.0, -1.0], [1 / 3, 1 / 3, 0]),
+        (lambda x: np.max(x, initial=5.0), [0.0, 1.0], [0, 0]),
+        (lambda x: np.prod(x, initial=3.0), [0.0, 2.0], [6, 0]),
+        # equal singular values and eigenvalues
+        (np.linalg.svdvals, [[1.0, 0.0], [0.0, 1.0]], [[1, 0], [0, 1]]),
+        (lambda x: np.linalg.eigh(x)[0], [[1.0, 0.0], [0.0, 1.0]], [[1, 0], [0, 1]]),
+        (lambda x: np.linalg.cholesky(x)[0, 0], [[4.0, 2.0], [2.0, 3.0]], [[0.25, 0], [0, 0]]),
+        (lambda x: np.linalg.cholesky(x)[1, 0], [[4.0, 2.0], [2.0, 3.0]], [[-0.125, 0.25], [0.25, 0]]),
+        # perfectly correlated
+        (lambda x: np.corrcoef(x, 2 * x), [1.0, 2.0, 4.0], [0, 0, 0]),
+        (np.i0, [0.0], [0]),
         (np.nan_to_num, [NAN, INF, -INF, 1.0], [0, 0, 0, 1]),
         (lambda x: np.fmax(x, 2.0), [NAN, 1.0, 3.0], [0, 0, 1]),
         (lambda x: np.fmin(2.0, x), [NAN, 1.0, 3.0], [0, 1, 0]),

@@ -1,0 +1,118 @@
+"""Calls at the edge of what a function takes: nothing, one element, no axes, lists, nan. The results are NumPy's own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+NAN, INF = np.nan, np.inf
+_none, _no_rows, _one = np.zeros(0), np.zeros((0, 3)), np.ones(1)
+_no_matrices, _empty_matrices = np.zeros((0, 2, 2)), np.zeros((2, 0, 0))
+_r = np.array([[0.3, -1.2, 2.5], [1.7, 0.4, -0.6], [-2.1, 0.9, 1.1]])
+_scalar, _zero_d = np.float64(1.3), np.array(1.3)
+_narrow = _r.astype(np.float32)
+
+CALLS: list[tuple[Any, Any]] = [
+    (np.fft.fft, _one),
+    (np.fft.rfft, _one),
+    (lambda x: np.fft.irfft(x, 1), _one),
+    (lambda x: np.fft.rfft(x, 2), _r),
+    (lambda x: np.linspace(x, 2, 0), _scalar),
+    (lambda x: np.linspace(x, 2, 1), _scalar),
+    (lambda x: np.linspace(x, 2, 5), 1.3),
+    (lambda x: np.linspace(x, 9, 4, dtype=int), _scalar),
+    (lambda x: np.linspace([0.0, 1.0], x, 3), _one),
+    (lambda x: np.geomspace(x, 2, 1), _scalar),
+    (lambda x: np.logspace(x, 2, 0), _scalar),
+    (np.linalg.cholesky, _no_matrices),
+    (lambda x: np.linalg.eigh(x)[0], _empty_matrices),
+    (np.linalg.eigvals, _empty_matrices),
+    (lambda x: np.linalg.svd(x, full_matrices=False)[1], _no_matrices),
+    (np.linalg.svdvals, _no_rows),
+    (lambda x: np.linalg.qr(x)[1], _no_rows),
+    (np.linalg.pinv, _no_rows),
+    (lambda x: np.linalg.lstsq([[1.0, 2.0], [3.0, 5.0]], x, rcond=None), np.ones(2)),
+    (lambda x: np.linalg.lstsq(x, np.ones(3), rcond=None), np.ones((3, 2))),
+    (lambda x: np.linalg.multi_dot([[1.0, 2.0, 3.0], x, x, x]), _r),
+    (lambda x: np.linalg.matrix_power(x, 0), _r),
+    (np.median, _zero_d),
+    (lambda x: np.median(x, axis=0), np.zeros((2, 0))),
+    (lambda x: np.quantile(x, 0.3), _zero_d),
+    (lambda x: np.quantile(x, np.float64(0.3)), _narrow),
+    (lambda x: np.quantile(x, np.int64(1)), _narrow),
+    (lambda x: np.percentile(x, 50), _narrow),
+    (lambda x: np.percentile(x, np.array([50], np.float32)), _narrow),
+    (lambda x: np.nanquantile(x, 0.3, axis=1), np.array([[NAN, 2.0, 3.0], [1.0, 2.0, 4.0]])),
+    (np.unique, _none),
+    (np.unique, np.array([NAN, 1.0, NAN, 1.0])),
+    (np.unique_values, np.array([NAN, 1.0, NAN, 1.0])),
+    (lambda x: np.unique(x, axis=1), _r),
+    (np.trim_zeros, np.zeros(3)),
+    (np.gradient, np.array([1.0, 2.0])),
+    (lambda x: np.gradient([1.0, 4.0, 9.0], x), np.array([0.0, 0.5, 2.0])),
+    (np.ediff1d, _one),
+    (lambda x: np.block([[x, x], [x, x]]), _scalar),
+    (lambda x: np.insert(x, 3, 9.0), np.ones(3)),
+    (lambda x: np.insert(x, -1, 9.0), np.ones(3)),
+    (lambda x: np.insert(x, np.array([True, False, True]), 9.0), np.ones(3)),
+    (lambda x: np.insert([1.0, 2.0], 1, x), _one),
+    (lambda x: np.piecewise(x, [x > 0], [lambda v, c: v * c, lambda v, c: v], 3), np.array([1.0, -1.0])),
+    (lambda x: np.piecewise(x, [x > 0], [1.0]), _zero_d),
+    (lambda x: np.cov(x, rowvar=False), _r),
+    (lambda x: np.cov([1.0, 2.0, 4.0], x), _r[0]),
+    (np.corrcoef, _r[0]),
+    (lambda x: np.average(x, axis=0, weights=[1, 2, 3]), _r),
+    (lambda x: np.histogram(x, bins=[0, 0.5, 1.0]), _r),
+    (lambda x: np.histogram(x, bins="auto"), _r),
+    (lambda x: np.histogram(x, bins=4, range=(0, 1), density=True), _r),
+    (lambda x: np.histogram(x, 3), np.ones(3)),
+    (np.vander, _none),
+    (np.poly, _none),
+    (np.roots, np.array([0.0, 2.0, 0.0])),
+    (np.polyder, _one),
+    (lambda x: np.polyval([1, 2, 3], x), 1.5),
+    (lambda x: np.polymul(x, [0.0, 1.0]), np.ones(2)),
+    (lambda x: np.polyfit([0.0, 1.0, 2.0], x, 1, w=[1.0, 2.0, 1.0]), np.ones(3)),
+    (lambda x: np.convolve(x, 2.0), np.ones(4)),
+    (np.i0, 1.3),
+    (np.frexp, 1.3),
+    (np.nanstd, np.array([NAN, 1.0, 1.0])),
+    (np.nanprod, _none),
+    (lambda x: np.std(x, where=[True, False, True]), np.array([1.0, 5.0, 1.0])),
+    (lambda x: np.max(x, initial=0.0), _none),
+    (lambda x: np.apply_along_axis(np.sum, 0, x), _no_rows),
+    (lambda x: np.trapezoid([1.0, 2.0, 4.0], x), np.array([0.0, 1.0, 3.0])),
+    (lambda x: np.diff(x, n=0, prepend=9.0), _one),
+    (lambda x: np.clip(x, None, np.float32(9)), 1.3),
+]
+
+
+def parts(y: Any) -> list[Any]:
+    return list(y) if isinstance(y, tuple | list) else [y]
+
+
+@pytest.mark.parametrize(("call", "x"), CALLS)
+def test_the_result_is_numpys_own_and_the_gradient_is_finite(call, x):
+    results: list[Any] = []
+
+    def loss(x: Any) -> Any:
+        results.append(call(x))
+        numbers = [y for y in parts(results[0]) if np.asarray(mt.primal(y)).dtype.kind in "fc"]
+        return sum([np.nansum(np.real(y)) for y in numbers], 0.0 * np.nansum(x))
+
+    gradient = mt.grad(loss)(x)
+    assert np.all(np.isfinite(gradient))
+    expected = call(x)
+    for y, plain in zip(parts(results[0]), parts(expected), strict=True):
+        found = mt.primal(y)
+        assert type(found) is type(plain)
+        np.testing.assert_allclose(found, plain, rtol=1e-6, atol=1e-12)
+        assert np.asarray(found).dtype == np.asarray(plain).dtype
+
+
+def test_numbers_have_the_order_that_numpy_gives_them():
+    gradient = mt.grad(lambda z: np.real(np.maximum(z, 1 + 1j) + np.minimum(z, np.complex128(5j))))
+    assert gradient(2 + 1j) == 1
+    assert gradient(-2 + 1j) == 1
