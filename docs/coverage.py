@@ -95,7 +95,8 @@ def array_methods() -> Iterator[Answer]:
         if name.startswith("_") or not callable(getattr(np.ndarray, name)):
             continue
         member = vars(TracedArray).get(name)
-        if member is None or name in METHOD_REASONS:
+        refuses = "_refuse_method" in getattr(member, "__qualname__", "")
+        if member is None or refuses or METHOD_REASONS.get(name) == LEAVES:
             state = UNSUPPORTED if name in METHOD_REASONS else ""
             yield Answer(f"ndarray.{name}", state, reason=METHOD_REASONS.get(name, ""))
         else:

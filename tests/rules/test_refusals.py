@@ -11,6 +11,7 @@ _x = np.array([[0.3, 1.2], [0.7, -0.4]])
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda x: np.sum(x, initial=1.0), r"numpy.sum with initial="),
         (lambda x: np.var(x, mean=np.mean(x)), r"numpy.var with respect to mean="),
         (lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=x), r"numpy.quantile with weights="),
         (
