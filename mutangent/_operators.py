@@ -67,7 +67,7 @@ class Operations:
         target = _target(ufunc.__name__, out, inputs)
         if target is None and not has_open(inputs):  # of closed recordings: constants, which `out` may take
             return getattr(ufunc, method)(*lower(inputs, CLOSED), **({"out": out} if out else {}), **kwargs)
-        where = kwargs.pop("where", True)
+        where = kwargs.pop("where", True) if method == "__call__" else True
         made = self._ufunc(ufunc, method, inputs, kwargs)
         if target is None:
             if where is not True:
@@ -86,6 +86,9 @@ class Operations:
         if method == "reduce" and ufunc in _REDUCTIONS:
             kwargs.setdefault("axis", 0)
             return apply(rule(_REDUCTIONS[ufunc]), inputs, kwargs)
+        of_method = rule(getattr(ufunc, method))  # bound methods are equal if their ufuncs are
+        if of_method.kind:
+            return apply(of_method, inputs, kwargs)
         raise no_rule(ufunc, f".{method}")
 
     def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -188,6 +191,9 @@ class Operations:
 
     def sort(self: Any, axis: int = -1, **kwargs: Any) -> None:
         replace(self, np.sort(self, axis, **kwargs))
+
+    def partition(self: Any, kth: Any, axis: int = -1, **kwargs: Any) -> None:
+        replace(self, np.partition(self, kth, axis, **kwargs))
 
     def put(self: Any, indices: Any, values: Any, mode: Any = "raise") -> None:
         np.put(self, indices, values, mode)
@@ -373,11 +379,11 @@ def _install_methods() -> None:
     """Methods of ndarray that are NumPy functions with the array as the first argument."""
     names = (
         "sum prod mean std var max min ptp cumsum cumprod all any argmax argmin argsort nonzero round clip "
-        "dot repeat ravel squeeze swapaxes take trace diagonal searchsorted"
+        "dot repeat ravel squeeze swapaxes take trace diagonal searchsorted argpartition choose"
     )
     for name in names.split():
         setattr(TracedArray, name, _function_method(getattr(np, name)))
-    for name in ("partition", "resize", "setflags"):
+    for name in ("resize", "setflags"):
         setattr(TracedArray, name, _refuse_method(name))
 
 

@@ -61,7 +61,7 @@ def sum_pullback(
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
-    *,
+    initial: Any = 0,
     where: Any = True,
 ) -> Any:
     g = spread(g, _a.shape, axis, keepdims)

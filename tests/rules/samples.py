@@ -170,7 +170,7 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: x.sum(0), _z),
         sample(lambda x: np.sum(x, axis=()), _m),
         sample(lambda x: np.sum(x, where=np.array([True, False, True, True])), _m),
-        sample(lambda x: np.sum(x, axis=1, where=_m > 0), _m),
+        sample(lambda x: np.sum(x, axis=1, initial=2.0, where=_m > 0), _m),
         sample(np.add.reduce, _t),
         sample(lambda x: np.add.reduce(x, axis=(0, 2), keepdims=True), _t),
     ],

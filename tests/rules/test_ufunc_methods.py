@@ -53,7 +53,7 @@ def test_reduce(ufunc, settings):
     check_grads(method(ufunc, "reduce", **settings), (_m,), order=1)
 
 
-@pytest.mark.parametrize("ufunc", [np.multiply, np.maximum, np.logaddexp, np.hypot], ids=str)
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.logaddexp, np.hypot], ids=str)
 def test_reduce_with_initial_and_where(ufunc):
     check_grads(method(ufunc, "reduce", axis=1, initial=0.5), (_m,), order=1)
     check_grads(method(ufunc, "reduce", axis=(0, 1), initial=0.5, where=_some), (_m,), order=1)
