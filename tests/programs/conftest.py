@@ -1,6 +1,6 @@
 """The Hypothesis profiles of the random programs: "ci", which is also the default, and "nightly".
 
-    pytest tests/programs --hypothesis-profile=nightly -n auto
+pytest tests/programs --hypothesis-profile=nightly -n auto
 """
 
 from hypothesis import HealthCheck, Phase, settings
@@ -10,7 +10,11 @@ COMMON = {
     "deadline": None,
     "print_blob": False,
     "phases": [Phase.explicit, Phase.generate, Phase.shrink],
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    "suppress_health_check": [
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ],
 }
 settings.register_profile("ci", derandomize=True, **COMMON)
 settings.register_profile("nightly", derandomize=False, **COMMON)

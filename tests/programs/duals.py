@@ -130,11 +130,15 @@ def unary(x: Any, value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> A
 
 
 def reciprocal(x: Any) -> Any:
-    return unary(x, lambda a: 1.0 / a if not isinstance(a, Dual) else reciprocal(a), lambda a: -reciprocal(a * a))
+    return unary(
+        x, lambda a: 1.0 / a if not isinstance(a, Dual) else reciprocal(a), lambda a: -reciprocal(a * a)
+    )
 
 
 def tanh(x: Any) -> Any:
-    return unary(x, lambda a: tanh(a) if isinstance(a, Dual) else np.tanh(a), lambda a: 1.0 - tanh(a) * tanh(a))
+    return unary(
+        x, lambda a: tanh(a) if isinstance(a, Dual) else np.tanh(a), lambda a: 1.0 - tanh(a) * tanh(a)
+    )
 
 
 def sin(x: Any) -> Any:
@@ -145,16 +149,17 @@ def cos(x: Any) -> Any:
     return unary(x, lambda a: cos(a) if isinstance(a, Dual) else np.cos(a), lambda a: -sin(a))
 
 
+# Arrays are object arrays throughout, so that a dual can be written into any of them.
 numpy_of_duals = types.SimpleNamespace(
     tanh=tanh,
     sin=sin,
     sum=np.sum,
-    stack=np.stack,
+    stack=lambda items: np.stack(items).astype(object),
     concatenate=np.concatenate,
-    zeros=np.zeros,
-    array=np.array,
+    zeros=lambda length: np.array([0.0] * length, object),
+    array=lambda items, dtype=None: np.array(items, object),
     ndarray=np.ndarray,
-    float32=np.float64,
+    float32=None,
 )
 
 
@@ -196,7 +201,7 @@ def field(**kwargs: Any) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    return np.array([plain(item) for item in x.flat]).reshape(x.shape) if isinstance(x, np.ndarray) else plain(x)
+    return np.array([plain(item) for item in x], object) if isinstance(x, np.ndarray) else plain(x)
 
 
 @contextlib.contextmanager
@@ -210,7 +215,7 @@ def pause() -> Iterator[None]:
 
 
 def value_and_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
-    """The value of `f` and its derivatives with respect to a number, an array, or the fields x and v of an object."""
+    """The value of `f` and its derivatives with respect to a number, an array, or the field x of an object."""
 
     def call(*args: Any) -> Any:
         args_list = list(args)
@@ -218,12 +223,10 @@ def value_and_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any
         before = Before([args, f.__defaults__, REACHES])
         level = LEVELS.new()
         try:
+            directions = np.size(source)
             if attrs.has(type(source)):
-                object.__setattr__(source, "x", seeded(source.x, level, 0, 1 + source.v.size))
-                object.__setattr__(source, "v", seeded(source.v, level, 1, 1 + source.v.size))
-                directions = 1 + source.v.size
+                object.__setattr__(source, "x", seeded(source.x, level, 0, 1))
             else:
-                directions = np.size(source)
                 args_list[argnums] = seeded(source, level, 0, directions)
             out = f(*args_list)
         except BaseException:
@@ -233,7 +236,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any
             LEVELS.open.discard(level)
         slopes = derivatives(out, level, directions)
         if attrs.has(type(source)):
-            return out, types.SimpleNamespace(x=slopes[0], v=slopes[1:])
+            return out, types.SimpleNamespace(x=slopes[0])
         return out, slopes if isinstance(source, np.ndarray) else slopes[0]
 
     return call
@@ -271,6 +274,8 @@ class Before:
             if attrs.has(type(value)):
                 held = {a.name: getattr(value, a.name) for a in attrs.fields(type(value))}
                 pending += held.values()
+            elif isinstance(value, np.ndarray):
+                held = value.copy()
             elif isinstance(value, dict):
                 held = dict(value)
                 pending += held.values()
@@ -286,7 +291,7 @@ class Before:
             if isinstance(value, dict):
                 value.clear()
                 value.update(held)
-            elif isinstance(value, list):
+            elif isinstance(value, list | np.ndarray):
                 value[:] = held
             elif not isinstance(value, tuple):
                 for name, part in held.items():

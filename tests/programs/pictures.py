@@ -46,6 +46,7 @@ class Picture:
         self.lines.append(f"roots: {self.text(roots)}")
         while self.pending:
             self.lines.append(self.line(self.pending.popleft()))
+        self.lines += self.shared_memory()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Picture) and self.lines == other.lines
@@ -81,12 +82,24 @@ class Picture:
         if attrs.has(type(value)):
             others = set(getattr(value, "__dict__", {})) - {a.name for a in attrs.fields(type(value))}
             assert not others, f"attributes appeared: {others}"
-            return f"{head}({', '.join(f'{name}={self.text(part)}' for name, part in fields_of(value).items())})"
+            return (
+                f"{head}({', '.join(f'{name}={self.text(part)}' for name, part in fields_of(value).items())})"
+            )
         if isinstance(value, dict):
             return f"{head} {{{', '.join(f'{key!r}: {self.text(part)}' for key, part in value.items())}}}"
         if isinstance(value, list):
             return f"{head} [{', '.join(map(self.text, value))}]"
         return f"{head} {value.dtype} {value.shape} {value.flags.writeable} {value.tolist()}"
+
+    def shared_memory(self) -> list[str]:
+        """Which arrays lie in the memory of which."""
+        arrays = [value for value in self.held if type(value) is np.ndarray and id(value) in self.seen]
+        return [
+            f"{self.labels[id(one)]} and {self.labels[id(two)]} share memory"
+            for position, one in enumerate(arrays)
+            for two in arrays[:position]
+            if np.may_share_memory(one, two)
+        ]
 
 
 def traced_in_reach(roots: Any) -> list[Any]:
@@ -129,8 +142,8 @@ class Shape:
 class Form:
     """The numbers in reach of some values, in a fixed order, as they are now.
 
-    An object, list or dict counts once however it is reached. Arrays, floats and tuples are no identities: each place has its
-    own share.
+    An object, list or dict counts once however it is reached. Arrays, floats and tuples are no identities: each place has
+    its own share.
     """
 
     def __init__(self, roots: tuple[Any, ...]) -> None:
@@ -187,7 +200,9 @@ class Reading:
         while pending:
             part, tangent, where = pending.popleft()
             if part is None:
-                assert isinstance(tangent, mt.NoTangent | mt.ZeroTangent), f"{where}: {tangent!r} for no number"
+                assert isinstance(tangent, mt.NoTangent | mt.ZeroTangent), (
+                    f"{where}: {tangent!r} for no number"
+                )
             elif isinstance(part, Leaf):
                 self.read_leaf(part, tangent, where)
             elif (id(part), id(tangent)) not in done:
@@ -217,5 +232,7 @@ class Reading:
             assert owner is value, f"{where}: one tangent for two objects"
             return [(part, tangent[name], f"{where}.{name}") for name, part in shape.parts.items()]
         assert type(tangent) is type(value), f"{where}: {tangent!r} for a {type(value).__name__}"
-        assert len(tangent) == len(shape.parts), f"{where}: {len(tangent)} tangents for {len(shape.parts)} items"
+        assert len(tangent) == len(shape.parts), (
+            f"{where}: {len(tangent)} tangents for {len(shape.parts)} items"
+        )
         return [(part, tangent[name], f"{where}[{name!r}]") for name, part in shape.parts.items()]

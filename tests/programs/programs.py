@@ -36,6 +36,7 @@ class Scope:
     depth: int = 0
     bag: bool = True  # the list among the arguments may be used
     here: bool = True  # not within a gradient inside the program, which sees the surrounding lists by their fields only
+    in_place: bool = False  # arrays may be written in place
     paused: bool = False
     repeated: bool = False
 
@@ -93,7 +94,9 @@ def const(draw: Draw, scope: Scope) -> str:
 
 def stored_number(draw: Draw, scope: Scope) -> str:
     """A number as it lies somewhere, or one that is written out."""
-    kind = pick(draw, "literal", "x", "x", "y", "items", "pair", "table", "const", "energy", "t", "s", "bag", "get")
+    kind = pick(
+        draw, "literal", "x", "x", "y", "items", "pair", "table", "const", "energy", "t", "s", "bag", "get"
+    )
     of = "" if kind in {"literal", "t", "s", "bag"} else node(draw, scope, 1)
     match kind:
         case "literal":
@@ -122,7 +125,9 @@ def number(draw: Draw, scope: Scope, depth: int = 2) -> str:
     if depth == 0:
         return stored_number(draw, scope)
     deeper = lambda: number(draw, scope, depth - 1)
-    kind = pick(draw, "stored", "sum", "product", "tanh", "sin", "ratio", "difference", "array", "call", "inner")
+    kind = pick(
+        draw, "stored", "sum", "product", "tanh", "sin", "ratio", "difference", "array", "call", "inner"
+    )
     match kind:
         case "sum":
             return f"({deeper()} + {deeper()})"
@@ -227,8 +232,8 @@ FIELDS = ("x", "x", "y", "v", "v", "child", "child", "const", "items", "nodes", 
 def birth(draw: Draw, scope: Scope) -> str:
     """An expression that makes a node."""
     if draw(st.booleans()):
-        changed = {field: value_of_plain_kind(draw, scope, field) for field in {pick(draw, "x", "v"), "y"}}
-        changes = ", ".join(f"{field}={changed[field]}" for field in sorted(changed))
+        field = pick(draw, "x", "v")
+        changes = f"{field}={value_of_plain_kind(draw, scope, field)}, y={bounded(draw, scope)}"
         return f"born(attrs.evolve({node(draw, scope)}, {changes}))"
     kind = pick(draw, "Node", "SubNode", "PlainNode")
     arguments = (bounded(draw, scope), bounded_array(draw, scope), node(draw, scope), const(draw, scope))
@@ -365,9 +370,30 @@ def change_table(draw: Draw, scope: Scope) -> str:
         draw,
         lambda: f'{table}["{key}"] = {bounded(draw, scope)}',
         lambda: f"{table}.update(a={bounded(draw, scope)}, b={bounded(draw, scope)})",
-        lambda: f'table, kept = {table}, {bounded(draw, scope)}\nt = table.pop("{key}")\ntable["{key}"] = kept',
+        lambda: (
+            f'table, kept = {table}, {bounded(draw, scope)}\nt = table.pop("{key}")\ntable["{key}"] = kept'
+        ),
         lambda: f'{table}["c"] = {bounded(draw, scope)}',
         lambda: f'table, kept = {table}, {bounded(draw, scope)}\ndel table["{key}"]\ntable["{key}"] = kept',
+    )
+
+
+def write_in_place(draw: Draw, scope: Scope) -> str:
+    """A write into an array, directly or through a view."""
+    place = stored_array(draw, scope) if scope.here else f"{node(draw, scope, 1)}.v"
+    if place == "u" or place.endswith(".v"):
+        place = pick(draw, place, place, f"{place}[:2]", f"{place}[::-1]")
+    through_u = [
+        lambda: f"u = {place}[::-1]\nu[0] = np.sin(u[1] + {stored_number(draw, scope)})",
+        lambda: f"u = {stored_array(draw, scope)}\nu *= {stored_number(draw, scope)}",
+    ]
+    return one_of(
+        draw,
+        lambda: f"{place}[{pick(draw, 0, -1)}] = {bounded(draw, scope)}",
+        lambda: f"{place}[:] = {bounded(draw, scope)}",
+        lambda: f"{place}[{pick(draw, '0', '1:', '[0, 1]')}] *= {stored_number(draw, scope)}",
+        lambda: f"{node(draw, scope, 1)}.v *= {stored_number(draw, scope)}",
+        *(through_u if scope.here else ()),
     )
 
 
@@ -416,7 +442,9 @@ def inner_gradient(draw: Draw, scope: Scope) -> str:
     of, factor = node(draw, scope), stored_number(draw, scope)
     head = f"def inner(m, z, a=a, b=b, k=k, t=t, u=u):\n    start = m.x * z\n{inside}\n"
     if draw(st.integers(0, 3)) == 0:
-        return f"{head}    raise Boom\ntry:\n    mt.grad(inner)({of}, {factor})\nexcept Boom:\n    t = 0.25 * t"
+        return (
+            f"{head}    raise Boom\ntry:\n    mt.grad(inner)({of}, {factor})\nexcept Boom:\n    t = 0.25 * t"
+        )
     head += f"    return start * np.sin(start + {number(draw, attrs.evolve(scope, here=False))})\n"
     return head + one_of(
         draw,
@@ -433,15 +461,22 @@ def inner_array_gradient(draw: Draw, scope: Scope) -> str:
 
 
 SIMPLE = (
-    *(write, write, write, write_by_other_means, assign_local, alias, swap, reset, call, call, duplicate, delete),
-    *(change_list, change_list, change_nodes, rebuild_list, change_table, count, cut),
+    *(write,) * 3,
+    *(call,) * 2,
+    *(change_list,) * 2,
+    *(write_by_other_means, assign_local, alias, swap, reset, duplicate, delete),
+    *(change_nodes, rebuild_list, change_table, count, cut),
 )
 COMPOUND = (branch, repeat, paused, survived, inner_gradient, inner_gradient, inner_array_gradient)
 
 
 def statement(draw: Draw, scope: Scope) -> str:
-    compound = [kind for kind in COMPOUND if not (scope.paused and kind in {inner_gradient, inner_array_gradient})]
+    compound = [
+        kind for kind in COMPOUND if not (scope.paused and kind in {inner_gradient, inner_array_gradient})
+    ]
     kinds = SIMPLE if scope.depth >= 2 else (*SIMPLE, *compound)
+    if scope.in_place and not scope.paused:
+        kinds += (write_in_place,) * 4
     return pick(draw, *kinds)(draw, scope)
 
 
@@ -473,14 +508,18 @@ def results(draw: Draw, scope: Scope) -> str:
 # -- graphs and whole programs -------------------------------------------------------------------------------------------
 
 
+variants = st.builds(Variant, *[st.booleans()] * 5)
+
+
 def literal_array(draw: Draw, dtype: str) -> str:
     return f"np.array([{', '.join(draw(literals) for _ in range(3))}]{dtype})"
 
 
 @st.composite
-def graphs(draw: Draw, bag_in_a_field: bool = True) -> Graph:
+def graphs(draw: Draw, bag_in_a_field: bool = True, shared_arrays: bool = True) -> Graph:
     """Two to four nodes with random references, shared containers and shared arrays."""
-    variant = Variant(*(draw(st.booleans()) for _ in range(5)))
+    may_be_shared = ("const", "items", "table", "nodes", *(("pair", "v") if shared_arrays else ()))
+    variant = draw(variants)
     float32 = draw(st.integers(0, 3)) == 3
     dtype = ", np.float32" if float32 else ""
     names = [f"o{k}" for k in range(draw(st.integers(2, 4)))]
@@ -488,7 +527,9 @@ def graphs(draw: Draw, bag_in_a_field: bool = True) -> Graph:
     lines = []
     for name in names:
         kind = pick(draw, "Node", "SubNode", "PlainNode")
-        lines.append(f"{name} = {kind}({draw(literals)}, {literal_array(draw, dtype)}, None, None, y={draw(literals)})")
+        lines.append(
+            f"{name} = {kind}({draw(literals)}, {literal_array(draw, dtype)}, None, None, y={draw(literals)})"
+        )
     for position, name in enumerate(names):
         earlier = names[:position] or [name]
         numbers = f"[{', '.join(draw(literals) for _ in range(draw(st.integers(1, 3))))}]"
@@ -501,16 +542,22 @@ def graphs(draw: Draw, bag_in_a_field: bool = True) -> Graph:
             "pair": f"({draw(literals)}, {literal_array(draw, dtype)}, {any_node()})",
             "v": None,
         }
-        for field in ("const", "items", "table", "pair", "nodes", "v"):
+        for field in may_be_shared:
             if position and draw(st.integers(0, 3)) == 3:
                 fields[field] = f"{pick(draw, *earlier)}.{field}"  # the same one in two places
         lines += [f"{name}.{field} = {value}" for field, value in fields.items() if value]
         lines.append(f"{name}.n = {draw(st.integers(0, 3))}")
-    bag = f"{any_node()}.items" if bag_in_a_field and draw(st.booleans()) else f"[{draw(literals)}, {draw(literals)}]"
+    bag = (
+        f"{any_node()}.items"
+        if bag_in_a_field and draw(st.booleans())
+        else f"[{draw(literals)}, {draw(literals)}]"
+    )
     lines.append(
         f"return {any_node()}, {any_node()}, {draw(literals)}, {literal_array(draw, dtype)}, {bag}, {any_node()}"
     )
-    return Graph(variant, f"def build():  # {ARGUMENTS}, hub\n" + textwrap.indent("\n".join(lines), "    "), float32)
+    return Graph(
+        variant, f"def build():  # {ARGUMENTS}, hub\n" + textwrap.indent("\n".join(lines), "    "), float32
+    )
 
 
 def make_program(graph: Graph, text: str) -> Program:
@@ -523,22 +570,26 @@ def function_text(name: str, arguments: str, body: str, result: str) -> str:
 
 
 @st.composite
-def programs(draw: Draw, max_size: int = 12, middle: str = "") -> Program:
+def programs(draw: Draw, max_size: int = 12, middle: str = "", in_place: bool = False) -> Program:
     """A graph and `def program(a, b, s, w, bag)`; `middle` is a statement that stands somewhere in it."""
-    scope = Scope()
+    scope = Scope(in_place=in_place)
     body = draw(bodies(scope, max_size))
     if middle:
         body = "\n".join(filter(None, [body, middle, draw(bodies(scope, 2))]))
-    return make_program(draw(graphs()), function_text("program", ARGUMENTS, body, draw(results(scope))))
+    # An array in two fields has a share of the gradient for each, which the reference cannot tell apart once it is
+    # written in place.
+    graph = draw(graphs(shared_arrays=not in_place))
+    return make_program(graph, function_text("program", ARGUMENTS, body, draw(results(scope))))
 
 
 @st.composite
 def chunked_programs(draw: Draw) -> Program:
     """A program in two parts, `first` and `second`, of which the second takes what the first returns."""
     scope = Scope(bag=False)
+    second = f"t, u = t0, u0\n{draw(bodies(scope, 7))}".strip()
     texts = [
         function_text("first", ARGUMENTS, draw(bodies(scope, 7)), "t, u"),
-        function_text("second", f"{ARGUMENTS}, t0, u0", f"t, u = t0, u0\n{draw(bodies(scope, 7))}".strip(), draw(results(scope))),
+        function_text("second", f"{ARGUMENTS}, t0, u0", second, draw(results(scope))),
         f"def program({ARGUMENTS}):\n    return second({ARGUMENTS}, *first({ARGUMENTS}))\n",
     ]
     return make_program(draw(graphs(bag_in_a_field=False)), "\n".join(texts))

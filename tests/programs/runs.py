@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-import mutangent as mt
 from tests.programs import duals
 from tests.programs.pictures import Form, Leaf, Picture, Shape
 from tests.programs.programs import Program

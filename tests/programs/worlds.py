@@ -15,7 +15,7 @@ import numpy as np
 import mutangent as mt
 from tests.programs import duals
 
-CLASSES = '''
+CLASSES = """
 def relaxed(x, v, s):
     x = np.tanh(x * s + 0.25)
     v = np.sin(v * s)
@@ -107,7 +107,7 @@ class PlainNode(SubNode):
     def step(self, s):
         self.child.y = np.tanh(self.child.y * s)
         return super().step(s) * 0.5
-'''
+"""
 
 
 @attrs.frozen
@@ -124,7 +124,8 @@ class Variant:
     def source(self) -> str:
         return CLASSES.format(
             slots=self.slots,
-            sub_slots=self.sub_slots,
+            # attrs forgets what a class with a __dict__ adds to one with slots when it copies.
+            sub_slots=self.sub_slots or self.slots,
             const_slots=self.const_slots,
             float_options="converter=as_float, validator=is_float" if self.converters else "",
             array_options="converter=as_array, validator=is_array" if self.converters else "",
@@ -195,7 +196,7 @@ def reference_names(variant: Variant) -> types.MappingProxyType[str, Any]:
         mt=duals.Reference,
         np=duals.numpy_of_duals,
         as_float=lambda x: +x,  # an operation, and so constant under `pause`, as a conversion is
-        as_array=lambda x: 1.0 * x,
+        as_array=lambda x: 1.0 * x if duals.LEVELS.paused_up_to else x,
         is_float=None,
         is_array=attrs.validators.instance_of(np.ndarray),
         context_grad=lambda f, source, *args: duals.grad(f)(source, *args),
