@@ -260,6 +260,12 @@ def accumulated(ufunc: np.ufunc) -> Call:
     return lambda x, dim: x if np.ndim(x) == 0 else ufunc.accumulate(x, axis=dim)
 
 
+def logcumsumexp(x: Any, dim: int) -> Any:
+    if np.iscomplexobj(x) and np.ndim(x):
+        raise NotInNumPy("logaddexp of complex numbers")
+    return accumulated(np.logaddexp)(x, dim)
+
+
 def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     axis = axis_of(x, dim)
     top = np.max(x.real, axis=axis, keepdims=True)
@@ -453,7 +459,7 @@ REDUCTIONS: dict[str, Call] = {
     "cumsum": accumulation(np.cumsum),
     "cummax": accumulated(np.maximum),
     "cummin": accumulated(np.minimum),
-    "logcumsumexp": accumulated(np.logaddexp),
+    "logcumsumexp": logcumsumexp,
     "logsumexp": logsumexp,
     "softmax": softmax,
     "softmax.with_dtype": softmax,

@@ -30,6 +30,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "linalg.solve_triangular": Difference(184, "SciPy refuses empty batches."),
     "logaddexp": Difference(9, "NumPy's is for real numbers, PyTorch's for complex ones too."),
+    "logcumsumexp": Difference(4, "As for logaddexp."),
     "nn.functional.pad.replicate_negative": Difference(
         12, "PyTorch repeats an edge that negative widths cut away; NumPy cannot extend an empty axis."
     ),
@@ -44,9 +45,6 @@ DIFFERENCES: dict[str, Difference] = {
 # this set when the rule comes.
 NO_RULE = frozenset(
     {
-        "cummax",  # maximum.accumulate
-        "cummin",
-        "logcumsumexp",  # logaddexp.accumulate
         "nanquantile",  # with respect to q
         "quantile",  # with respect to q, for other methods than 'linear'
     }
