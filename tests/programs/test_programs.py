@@ -112,7 +112,7 @@ WAYS = {"value_and_grad": by_value_and_grad, "vjp": by_vjp, "Context": by_contex
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(60)
+@examples(45)
 @given(program=programs())
 def test_a_recorded_run_leaves_what_the_plain_run_leaves(way: str, program: Program) -> None:
     plain, recorded = Run(program), Run(program)
@@ -125,7 +125,7 @@ def test_a_recorded_run_leaves_what_the_plain_run_leaves(way: str, program: Prog
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(60)
+@examples(45)
 @given(program=programs())
 def test_gradients_equal_those_of_dual_numbers(way: str, program: Program) -> None:
     run = Run(program)
@@ -136,7 +136,7 @@ def test_gradients_equal_those_of_dual_numbers(way: str, program: Program) -> No
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(40)
+@examples(30)
 @given(program=programs(in_place=True))
 def test_arrays_written_in_place_are_right_or_refused(way: str, program: Program) -> None:
     plain, recorded = Run(program), Run(program)
@@ -152,7 +152,7 @@ def test_arrays_written_in_place_are_right_or_refused(way: str, program: Program
         assert_close(reading.vector, reference(program)[1], program)
 
 
-@examples(60)
+@examples(45)
 @given(program=programs())
 def test_all_ways_to_differentiate_agree(program: Program) -> None:
     readings = [way(Run(program))[1].vector for way in WAYS.values()]
@@ -257,7 +257,7 @@ def all_objects(run: Run, middle: Form, reading: Reading) -> mt.IdentityMap[mt.T
 
 
 @pytest.mark.parametrize("form_of_cotangents", [roots_only, all_objects])
-@examples(50)
+@examples(40)
 @given(program=chunked_programs())
 def test_two_chunks_chained_by_cotangents_of_objects_equal_the_whole(
     form_of_cotangents: Callable[..., Any], program: Program
