@@ -27,7 +27,7 @@ UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 PASSING = {"numpy.row_stack"}
 
 RULE, CONSTANT, UNSUPPORTED = "rule", "not differentiable", "not supported yet"
-ANSWERS = {"elementwise": RULE, "function": RULE, "composed": RULE, "constant": CONSTANT}
+ANSWERS = {"elementwise": RULE, "function": RULE, "composed": RULE, "constant": CONSTANT, "array": CONSTANT}
 
 LEAVES = "it takes the numbers out of the recording. Write `mutangent.primal(x)` for the plain array"
 MEMORY = "it speaks of the memory of the array, not of its numbers"

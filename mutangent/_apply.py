@@ -15,10 +15,11 @@ import numpy as np
 from ._accumulate import Cotangents, is_basic_index
 from ._arrays import COMPLEX128, FLOAT64, Spec, is_array, is_differentiable, spec_of
 from ._errors import RuleError, TracedValueError
-from ._in_place import Again, check_shadow, is_view_of, register_view, shielded
+from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import INDEX, SCATTER, UNPACK, Tape
 from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
+from ._views import Again, is_item_view, is_view_of, makes_view, quiet_view, register_view, root_of
 
 _new: Final = object.__new__
 EMPTY: Final[dict[str, Any]] = {}
@@ -30,17 +31,6 @@ PLAIN: Final = frozenset(
 )
 
 
-def _plain_index(index: Any) -> Any:
-    """The index with traced parts made plain, and with copies of arrays that the caller could change later."""
-    if type(index) is tuple:
-        return tuple(_plain_index(part) for part in index)
-    if type(index) is TracedArray:
-        return primal(index)
-    if type(index) is np.ndarray or type(index) is list:
-        return np.array(index) if len(index) else np.array(index, np.intp)
-    return index
-
-
 def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the function of `row` and record it on the innermost open tape among its arguments."""
     if args and type(args[0]) is TracedArray and _is_simple(row, args, kwargs):
@@ -49,11 +39,8 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     collect(args, found)
     if kwargs:
         collect(tuple(kwargs.values()), found)
-    if not found:  # every recording is closed: constants
-        y = row.function(
-            *lower(args, CLOSED), **{name: lower(value, CLOSED) for name, value in kwargs.items()}
-        )
-        return shielded(y)
+    if not found:
+        return _apply_to_constants(row, args, kwargs)
     tape = max((traced._tape for traced in found), key=_serial)
     kind = row.kind
     if kind == "composed":
@@ -72,6 +59,53 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if row.sequence:
         return _apply_sequence(row, tape, args, kwargs)
     return _apply_general(row, tape, args, kwargs)
+
+
+def _apply_to_constants(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call with plain values, since nothing is recorded; a view of an array that may be written stays tied to it."""
+    first = args[0] if args and type(args[0]) is TracedArray else None
+    if first is not None and row.kind == "composed":
+        return row.user(*args, **kwargs)  # type: ignore[misc]
+    kwargs = {name: lower(value, CLOSED) for name, value in kwargs.items()}
+    rest = lower(args[1:], CLOSED)
+    if first is None or row.kind == "constant":
+        return row.function(*lower(args[:1], CLOSED), *rest, **kwargs)
+    if first._tape.all is None:
+        return _shown(row.function(lower(first, CLOSED), *rest, **kwargs), first)
+    y = row.function(first._value, *rest, **kwargs)
+    if row.multiple:
+        made = [_tied(row, each, first, Again(row.function, rest, kwargs, k)) for k, each in enumerate(y)]
+        return type(y)._make(made) if hasattr(type(y), "_make") else type(y)(made)
+    return _tied(row, y, first, Again(row.function, rest, kwargs))
+
+
+def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
+    """The result of a constant operation: a view of `x` as such, a copy of a sleeping array as another one."""
+    if y is x._value:
+        return x
+    if is_array(y) and is_differentiable(primal(y)):
+        if row.linear and makes_view(y, x, how):
+            return quiet_view(y, x, how)
+        if x._tape.owner is not None and row.function is np.copy:
+            return constant_array(x._tape.owner, y)
+    return y
+
+
+def _shown(y: Any, x: TracedArray) -> Any:
+    """A value made from one of a closed recording, read-only if it shares memory that a pullback may still read."""
+    if is_view_of(y, primal(x)) and id(root_of(x)) not in x._tape.leaf_ids:
+        y = y.view()
+        y.flags.writeable = False
+    return y
+
+
+def make_array(row: Rule, like: TracedArray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function that makes a new array, `numpy.zeros_like` for example, for which `like` is only a model."""
+    values = (*args[1:], *kwargs.values())
+    if has_open(values) or (args and args[0] is not like and has_open(args[:1])):
+        raise no_rule(row.function, " with traced contents")
+    plain = {name: primal(value) for name, value in kwargs.items()}
+    return new_array(row.function(*[primal(arg) for arg in args], **plain), like)
 
 
 def _serial(tape: Tape) -> int:
@@ -111,10 +145,20 @@ def _apply_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         (traced._node,) if len(row.expressions) == 1 else (traced._node, *(-1,) * (len(row.expressions) - 1))
     )
     saved = (y if keep[0] else spec_of(y), (_strong(x) if keep[1] else spec_of(x), *args[1:]), kwargs)
-    made = append(traced._tape.entries, traced._tape, row, nodes, saved, y, (x, *args[1:]))
-    if row.linear and is_view_of(y, x):
-        register_view(made, traced, Again(row.function, args[1:], kwargs))
+    operands = (x, *args[1:])
+    if not row.linear:
+        return append(traced._tape.entries, traced._tape, row, nodes, saved, y, operands)
+    if y is x:
+        return traced
+    made = append(traced._tape.entries, traced._tape, row, nodes, saved, y, operands)
+    if is_view_of(primal(y), primal(x)):
+        _register(made, traced, Again(row.function, args[1:], kwargs))
     return made
+
+
+def _register(view: TracedArray, base: TracedArray, how: Again) -> None:
+    if makes_view(view._value, base, how):
+        register_view(view, base, how)
 
 
 def _strong(x: Any) -> Any:
@@ -182,22 +226,24 @@ def _record(
     nodes += [-1] * (operands - len(nodes))
     keep = row.keep[mask]
     kept = [
-        tape.constant(value) if layer is None else value if row.kind == "elementwise" else _strong(value)
+        _constant(tape, value) if layer is None else value if row.kind == "elementwise" else _strong(value)
         for value, layer in zip(values, layers, strict=True)
     ]
     entries: Any = tape.entries
     if kwargs:
-        kwargs = {name: tape.constant(value) for name, value in kwargs.items()}
+        kwargs = {name: _constant(tape, value) for name, value in kwargs.items()}
     if row.kind == "elementwise":
         read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
         return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y, values)
     read = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
     source = layers[0] if row.linear and mask == 1 else None
     if not row.multiple:
+        if source is not None and y is values[0]:
+            return source
         saved = (y if keep[0] else spec_of(y), tuple(read), kwargs)
         made = append(entries, tape, row, nodes, saved, y, (*values, *kwargs.values()))
-        if source is not None and is_view_of(y, values[0]):
-            register_view(made, source, Again(row.function, values[1:], kwargs))
+        if source is not None:
+            _register(made, source, Again(row.function, values[1:], kwargs))
         return made
     call = len(entries)
     entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(read), kwargs), (), None))
@@ -206,10 +252,15 @@ def _record(
         output: Any = value
         if _is_number(row, value):
             output = append(entries, tape, UNPACK, call, number, value, values)
-        if source is not None and type(output) is TracedArray and is_view_of(value, values[0]):
-            register_view(output, source, Again(row.function, values[1:], kwargs, number))
+        if source is not None and type(output) is TracedArray:
+            _register(output, source, Again(row.function, values[1:], kwargs, number))
         outputs.append(output)
     return type(y)._make(outputs) if hasattr(type(y), "_make") else type(y)(outputs)
+
+
+def _constant(tape: Tape, value: Any) -> Any:
+    """A constant operand as it is to be saved: later writes must not change it."""
+    return detached(value) if type(value) is TracedArray else tape.constant(value)
 
 
 _STATIC: Final = frozenset({int, float, bool, str, type(None), slice, np.dtype, type})
@@ -393,9 +444,9 @@ def apply_mixed(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any
     y = op(low_a, low_b)
     keep_y, keep_a, keep_b = row.keep[mask]
     if not mask & 1:
-        low_a = tape.constant(low_a)
+        low_a = _constant(tape, low_a)
     if not mask & 2:
-        low_b = tape.constant(low_b)
+        low_b = _constant(tape, low_b)
     saved: Any = (y if keep_y else None, low_a if keep_a else None, low_b if keep_b else None)
     if row.kind == "function":
         kept = (low_a if keep_a else spec_of(low_a), low_b if keep_b else spec_of(low_b))
@@ -429,21 +480,32 @@ def get_item(x: TracedArray, index: Any) -> Any:
     """Record `x[index]`."""
     tape = x._tape
     entries = tape.entries
+    kept = plain_index(index)
     if entries is None:
-        return shielded(lower(x, CLOSED)[lower(index, CLOSED)])
-    kept = _plain_index(index)
+        return _get_constant_item(x, index, kept)
     value = x._value[kept]
     if type(value) is np.ndarray or type(value) is TracedArray:
-        is_view = is_basic_index(kept)
+        is_view = is_basic_index(kept) and is_item_view(value, kept)
         if is_view and id(x) in tape.mutable and type(value) is np.ndarray:
-            value = (
-                value.copy()
-            )  # so that the buffer stays without other references, and the next write is cheap
+            # So that the buffer stays without other references, and the next write is cheap.
+            value = value.copy(order="K")
         made = append(entries, tape, INDEX, x._node, kept, value)
         if is_view:
             register_view(made, x, index)
         return made
     return append(entries, tape, INDEX, x._node, kept, value) if is_differentiable(value) else value
+
+
+def _get_constant_item(x: TracedArray, index: Any, kept: Any) -> Any:
+    if x._tape.all is None:
+        return _shown(lower(x, CLOSED)[kept], x)
+    value = x._value[kept]
+    if not is_array(value):
+        return value
+    if is_basic_index(kept) and is_item_view(value, kept):
+        return quiet_view(value, x, index)
+    # The copy in `buffer[mask] += x` must be able to take a traced value.
+    return value if x._tape.owner is None else constant_array(x._tape.owner, value)
 
 
 def scatter(x: TracedArray, index: Any, spec: Spec) -> Any:

@@ -106,9 +106,8 @@ class ForwardTape(Tape):
     def __init__(self, pusher: Pusher) -> None:
         entries: Any = pusher
         super().__init__(entries)
-        mutable: Any = weakref.WeakValueDictionary()
         locked: Any = weakref.WeakValueDictionary()
-        self.mutable, self.locked = mutable, locked
+        self.locked = locked
         self.lent = _Nothing()
         self.views = _LiveViews()
 

@@ -2,115 +2,86 @@
 
 A traced array is a *handle*: what the program holds is the handle, and its value and node are what it stands for now.
 Writing in place gives the handle a new node (`SET_ITEM`), so every holder of the handle sees the new value, and what was
-computed from the old value keeps the old node. The array of a field or an argument is not touched until the recording
-commits; then the same array object receives the final contents.
+computed from the old value keeps the old node. A write through a view (`_views`) rewrites its root.
 
-A *view* is a handle that remembers its base and how it was made. A write through a view rewrites the outermost base,
-its *root*, and after any write to a root the live views of it are made again. So a write through a view is seen in the
-base and the other way round.
+The array of a field or an argument is not touched until the recording commits; then the same array object receives the
+final contents. Until then it is *shadowed*: who reads or writes it by another name gets an error, since he would see, or
+change, the old contents.
 
 Values stay immutable for the tape: what an entry saved is never overwritten. A root that was written before owns its
 buffer, and is written without a copy as long as nobody else refers to it, so a loop that fills T rows costs O(T).
+
+An array that the recorded function made, and that a field holds or `zeros_like` gave, is a constant. Its handle *sleeps*:
+it stands on a tape that records nothing, and costs the sweep nothing. The first traced value that is written into it
+wakes it up.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_plain_array
+from ._arrays import describe, is_array, is_differentiable, is_plain_array
 from ._errors import InPlaceError, TracedValueError
-from ._tape import SET_ITEM, Tape
-from ._traced import CLOSED, TracedArray, append, has_open, level_of, lower, new_traced, primal
+from ._tape import SET_ITEM, Tape, same_contents
+from ._traced import (
+    CLOSED,
+    TracedArray,
+    append,
+    collect,
+    has_open,
+    level_of,
+    lower,
+    new_constant,
+    new_traced,
+    primal,
+)
+from ._views import (
+    Again,
+    base_of,
+    derive,
+    join,
+    layout_of,
+    move_views,
+    outdate,
+    root_of,
+    same_array,
+    source_of,
+    unpaused,
+    views_of,
+)
 
 # Without the interpreter lock a reference count is no proof that nobody else looks.
 _COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)()
 _ALONE: Final = 2  # the handle's own reference, and the argument of getrefcount
 
 
-class Again:
-    """How a function made a view: called with another value of the base, it makes the view of that."""
-
-    __slots__ = ("function", "kwargs", "number", "rest")
-
-    def __init__(
-        self, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1
-    ) -> None:
-        self.function = function
-        self.rest = rest
-        self.kwargs = kwargs
-        self.number = number  # which of several results, or -1
-
-    def __call__(self, base: Any) -> Any:
-        made = self.function(base, *self.rest, **self.kwargs)
-        return made if self.number < 0 else made[self.number]
+def plain_index(index: Any) -> Any:
+    """The index with traced parts made plain, and with copies of arrays that the caller could change later."""
+    if type(index) is tuple:
+        return tuple([plain_index(part) for part in index])
+    if type(index) is TracedArray:
+        return primal(index)
+    if type(index) is np.ndarray:
+        return index.copy()
+    if type(index) is list:
+        return np.array(index) if index else np.array(index, np.intp)
+    return index
 
 
-def register_view(view: TracedArray, base: TracedArray, how: Any) -> None:
-    """Remember that `view` was made from `base`; `how` is an index, or a function of the base's value."""
-    view._base = base
-    view._how = how
-    root = root_of(base)
-    view._tape.views.setdefault(id(root), []).append(weakref.ref(view))
-
-
-def is_view_of(y: Any, x: Any) -> bool:
-    """Whether NumPy made `y` as a view of the memory of `x`."""
-    y, x = primal(y), primal(x)
-    if type(y) is not np.ndarray or type(x) is not np.ndarray or y.base is None:
-        return False
-    return y.base is x or y.base is x.base
-
-
-def base_of(x: TracedArray) -> TracedArray | None:
-    """The handle that `x` is a view of, or None."""
-    try:
-        base: TracedArray = _get_base(x)
-    except AttributeError:
-        return None
-    return base
-
-
-_get_base: Final = TracedArray.__dict__["_base"].__get__
-
-
-def root_of(x: TracedArray) -> TracedArray:
-    """The outermost base of a view; `x` itself if it is none."""
-    while (base := base_of(x)) is not None:
-        x = base
-    return x
-
-
-def derive(base_value: Any, how: Any) -> Any:
-    """The value of a view, made from the value of its base."""
-    return how(base_value) if callable(how) else base_value[how]
+# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def assign(x: TracedArray, index: Any, value: Any) -> None:
     """`x[index] = value`."""
     require_writeable(x)
     tape = x._tape
-    if tape.entries is None and tape.all is not None:
-        # In `pause()` a constant is written, and the rest of the array keeps its gradient.
-        value = value if isinstance(value, list | tuple) else primal(value)
-        tape.entries = tape.all
-        try:
-            assign(x, index, value)
-        finally:
-            tape.entries = None
-        return
     if tape.all is None:
-        if id(root_of(x)) not in tape.leaf_ids:
-            raise InPlaceError(
-                f"{describe(primal(x))} was computed in a recording that is closed, whose pullback may still read it. "
-                "Write into a copy: `y = mutangent.primal(y)` gives one."
-            )
-        x._value[lower(index, CLOSED)] = lower(
-            value, CLOSED
-        )  # the array of a field or argument, a plain one by now
+        _assign_closed(x, index, value)
         return
     if type(value) is TracedArray and base_of(value) is x and value._how is index:
         return  # the last step of `x[index] += ...`, which has written through the view already
@@ -119,14 +90,38 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
             f"x[...] = {type(value).__name__} of traced values would lose their gradient when NumPy makes an array of "
             "them. Write np.stack([...])."
         )
-    base = base_of(x)
-    if base is None:
+    if tape.asleep:
+        root = root_of(x)
+        if not has_open(value) and _leaf_of(root._value, tape) is None:
+            x._value[plain_index(index)] = lower(value, CLOSED)
+            return
+        _wake(root, value)
+    elif tape.entries is None:
+        value = lower(value, CLOSED)  # in `pause()` what is written is a constant
+    elif (inner := _innermost(value, tape)) is not tape:
+        _borrow(root_of(x), inner)
+    with unpaused(x):
+        _assign_open(x, index, value)
+
+
+def _assign_open(x: TracedArray, index: Any, value: Any) -> None:
+    if base_of(x) is None:
         _write_root(x, index, value)
         return
     # Compute what the view becomes, then put all of it where the view lies in its root.
     fresh = x.copy()
     _write_root(fresh, index, value)
     _write_through(x, fresh)
+
+
+def _assign_closed(x: TracedArray, index: Any, value: Any) -> None:
+    """Write a value of a closed recording: that of a field or argument is a plain array, and others are read only."""
+    if id(root_of(x)) not in x._tape.leaf_ids:
+        raise InPlaceError(
+            f"{describe(primal(x))} was computed in a recording that is closed, whose pullback may still read it. "
+            "Write into a copy: `y = mutangent.primal(y)` gives one."
+        )
+    x._value[lower(index, CLOSED)] = lower(value, CLOSED)
 
 
 def replace(x: TracedArray, new: Any) -> TracedArray:
@@ -144,14 +139,6 @@ def replace(x: TracedArray, new: Any) -> TracedArray:
     return x
 
 
-def shielded(y: Any) -> Any:
-    """A plain view of a traced array's memory, as read-only: a write into it would pass the recording by."""
-    if type(y) is np.ndarray and y.base is not None and y.flags.writeable:
-        y = y.view()
-        y.flags.writeable = False
-    return y
-
-
 def require_writeable(x: TracedArray) -> None:
     """Raise as NumPy does for a read-only array, a broadcast view for example; scalars have no items."""
     plain = primal(x)
@@ -163,20 +150,21 @@ def require_writeable(x: TracedArray) -> None:
 
 def _write_root(root: TracedArray, index: Any, value: Any) -> None:
     tape = root._tape
-    entries = entries_of(tape)
-    layer = level_of(value, tape) if type(value) is TracedArray and tape.entries is not None else None
-    lowered = lower(value, tape) if tape.entries is not None else primal(value)
+    layer = level_of(value, tape) if type(value) is TracedArray else None
+    lowered = lower(value, tape)
     if tape.shadowed and layer is None:
         check_shadow(tape, lowered)
-    lowered_index = _plain(index)
+    lowered_index = plain_index(index)
     buffer = _own_buffer(root)
+    if type(lowered) is TracedArray and type(buffer) is not TracedArray:
+        buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
     buffer[lowered_index] = lowered
     saved = (lowered_index, None if layer is None else np.shape(primal(lowered)))
     nodes = (root._node, -1 if layer is None else layer._node)
-    written = append(entries, tape, SET_ITEM, nodes, saved, buffer, (lowered,))
+    written = append(tape.all, tape, SET_ITEM, nodes, saved, buffer, (lowered,))
     root._value, root._node = buffer, written._node
     del buffer
-    _remake_views(root)
+    outdate(root)
 
 
 def _own_buffer(root: TracedArray) -> Any:
@@ -188,148 +176,20 @@ def _own_buffer(root: TracedArray) -> Any:
             "result, so that two names share memory. Let the rule return a copy."
         )
     if id(root) not in tape.mutable:
-        value = root._value
         if id(root) in tape.leaves:
-            _shadow(root, value)
-        tape.mutable[id(root)] = root
-        return value.copy(order="K") if is_plain_array(value) else value.copy()
-    if type(root._value) is np.ndarray and _COUNTS_REFERENCES and sys.getrefcount(root._value) <= _ALONE:
+            _shadow(root)
+        # Weak, so that the tape does not keep what the program dropped.
+        tape.mutable[id(root)] = weakref.ref(root, _forgetting(tape.mutable, id(root)))
+    elif type(root._value) is np.ndarray and _COUNTS_REFERENCES and sys.getrefcount(root._value) <= _ALONE:
         return root._value
-    return root._value.copy()
+    return root._value.copy(order="K")
 
 
-def entries_of(tape: Tape) -> list[Any]:
-    """The entries of a tape that is not closed."""
-    assert tape.all is not None
-    return tape.all
+def _forgetting(notes: dict[int, Any], key: int) -> Callable[[Any], None]:
+    def forget(_: Any) -> None:
+        notes.pop(key, None)
 
-
-def _shadow(root: TracedArray, array: Any) -> None:
-    """The first write to an array that the caller owns: other names of its memory must see it, or be refused."""
-    tape = root._tape
-    for other in tape.leaves.values():
-        if other is root or not is_array(primal(other)):
-            continue
-        if _source(other) is _source(root):
-            # The same array in two fields: from now on one handle's value, seen through both.
-            register_view(other, root, Ellipsis)
-        elif _overlap(primal(other), primal(array)):
-            raise InPlaceError(
-                f"{describe(primal(array))} is written in place, and another field or argument holds "
-                f"{describe(primal(other))} that shares memory with it. Hold the array once, and make the view where it "
-                "is needed."
-            )
-    for lent in tape.lent.values():
-        if _overlap(lent, array):
-            raise InPlaceError(
-                f"{describe(array)} of a field or argument is written in place, and a user's rule that was called before "
-                "may read it in its pullback. Assign a new array to the field: `m.w = m.w + step`."
-            )
-    tape.shadowed[id(root)] = (root, _source(root))
-    for kept in tape.kept:
-        if kept.entry is array or _overlap(kept.entry, array):
-            kept.entry = kept.entry.copy()
-    if type(array) is np.ndarray:
-        _replace_saved(entries_of(tape), array, array.copy(order="K"))
-
-
-def _source(leaf: TracedArray) -> Any:
-    """The array, or the outer recording's handle, that a leaf was made of."""
-    origin = leaf._tape.origins.get(id(leaf))
-    return leaf._value if origin is None else origin[1]
-
-
-def _replace_saved(entries: list[Any], array: Any, snapshot: Any) -> None:
-    """Let the entries so far read a snapshot: the array itself will be overwritten when the recording commits."""
-
-    def swap(saved: Any) -> Any:
-        if type(saved) is tuple:
-            return tuple([swap(item) for item in saved])
-        if saved is array:
-            return snapshot
-        shares = type(saved) is np.ndarray and saved.base is not None and np.may_share_memory(saved, array)
-        return saved.copy() if shares else saved
-
-    for number, (rule, parents, saved, shape, dtype) in enumerate(entries):
-        if type(saved) is tuple:
-            entries[number] = (rule, parents, swap(saved), shape, dtype)
-
-
-def settle(x: TracedArray) -> Any:
-    """What a traced value of a closed recording is one layer down, for those who keep it.
-
-    The array of a field or argument that was written in place is itself again; a view of an array that was written is
-    made as a view of it.
-    """
-    tape = x._tape
-    found = tape.shadowed.get(id(x)) or tape.origins.get(id(x))
-    if found is not None:
-        return found[1]
-    if tape.mutable and id(root_of(x)) in tape.mutable:
-        base = base_of(x)
-        if base is not None:
-            return derive(settle(base), x._how)
-    return x._value
-
-
-def is_entry(root: TracedArray) -> bool:
-    """Whether a handle is the array of a field or argument, written in place or not."""
-    tape = root._tape
-    return id(root) in tape.shadowed or id(root) in tape.origins or id(root) in tape.leaves
-
-
-def detached(value: Any) -> Any:
-    """The same value in an array, or a handle, of its own."""
-    if type(value) is TracedArray:
-        return new_traced(value._tape, value._node, value._value)
-    return value.copy()
-
-
-def commit_contents(tape: Tape) -> None:
-    """Give every array that was written in place its final contents."""
-    for root, array in tape.shadowed.values():
-        if type(array) is TracedArray:
-            assign(array, Ellipsis, root._value)
-        else:
-            array[...] = root._value
-
-
-def join_shadow(leaf: TracedArray) -> None:
-    """A leaf that is made after a write: if it is an array that was written, it is the same handle's value from now on."""
-    tape = leaf._tape
-    for root, array in tape.shadowed.values():
-        if _source(leaf) is array:
-            register_view(leaf, root, Ellipsis)
-            now = root[...]
-            leaf._value, leaf._node = now._value, now._node
-        elif _overlap(primal(_source(leaf)), primal(array)):
-            raise InPlaceError(
-                f"{describe(primal(array))} was written in place, and another field or argument holds "
-                f"{describe(primal(leaf))} that shares memory with it. Hold the array once, and make the view where it is "
-                "needed."
-            )
-
-
-def _overlap(a: Any, b: Any) -> bool:
-    return (
-        isinstance(a, np.ndarray)
-        and isinstance(b, np.ndarray)
-        and bool(np.may_share_memory(a, b))
-        and bool(np.shares_memory(a, b))
-    )
-
-
-def check_shadow(tape: Tape, constant: Any) -> None:
-    """Raise if a plain array is read that the recording has written: the plain one still has the old contents."""
-    if not isinstance(constant, np.ndarray):
-        return
-    for _, array in tape.shadowed.values():
-        if _overlap(primal(array), constant):
-            raise InPlaceError(
-                f"{describe(constant)} shares memory with a field or argument that the recording has written in place, "
-                "and reading it by another name gives the old contents. Read it through the object's field or the "
-                "function's argument."
-            )
+    return forget
 
 
 def _write_through(view: TracedArray, new: TracedArray) -> None:
@@ -337,8 +197,12 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
     chain = []
     root = view
     while (base := base_of(root)) is not None:
-        chain.append(root._how)
+        if root._how is not same_array:
+            chain.append(root._how)
         root = base
+    if not chain:
+        _write_root(root, Ellipsis, new)
+        return
     if len(chain) == 1 and not callable(chain[0]):
         _write_root(root, chain[0], new)
         return
@@ -346,10 +210,7 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
         _write_part(view, new)
         return
     # Any other chain rearranges elements. Sending their numbers through it tells where each lies.
-    size = 1
-    for length in root.shape:
-        size *= length
-    places = np.arange(size).reshape(root.shape)
+    places = np.arange(root.size).reshape(root.shape)
     for how in reversed(chain):
         places = derive(places, how)
     _write_root(root, np.unravel_index(places, root.shape), new)
@@ -377,31 +238,255 @@ def _write_part(view: TracedArray, new: TracedArray) -> None:
         _write_through(base, whole)
 
 
-def _remake_views(root: TracedArray) -> None:
-    """Make the live views of a root again, bases first: a view was registered after its base."""
+# -- arrays of the caller ----------------------------------------------------------------------------------------------
+
+
+def _shadow(root: TracedArray) -> None:
+    """The first write to an array that the caller owns: other names of its memory must see it, or be refused."""
     tape = root._tape
-    references = tape.views.get(id(root))
-    if not references:
-        return
-    alive = []
-    for reference in tuple(references):  # making a view again registers it
-        view = reference()
-        if view is None or root_of(view) is not root:
+    array = root._value
+    source = source_of(root)
+    sleepers = () if tape.sleeping is None else list((tape.sleeping.sleepers or {}).values())
+    for other in (*tape.leaves.values(), *sleepers):
+        if other is root or base_of(other) is not None or not is_array(primal(other)):
             continue
-        alive.append(reference)
-        base: Any = base_of(view)
-        how = view._how
-        made = how(base) if callable(how) else base[how]
-        view._value, view._node = made._value, made._node
-    # Making them again has registered the stand-ins too; they are gone by now.
-    tape.views[id(root)] = alive
+        if source_of(other) is source:
+            join(other, root)
+        elif share_memory(other, root):
+            raise _shared(array, other)
+    for lent in tape.lent.values():
+        if share_memory(lent, array):
+            raise InPlaceError(
+                f"{describe(array)} of a field or argument is written in place, and a user's rule that was called before "
+                "may read it in its pullback. Assign a new array to the field: `m.w = m.w + step`."
+            )
+    if is_plain_array(array):
+        before = array.copy(order="K")
+        tape.forget_constants(array)
+    else:
+        before = source._node
+    for kept in tape.kept:
+        if kept.entry is array or share_memory(kept.entry, array):
+            kept.entry = kept.entry.copy()
+    tape.shadowed[id(root)] = (root, source)
+    tape.before[id(root)] = before
 
 
-def _plain(index: Any) -> Any:
-    if type(index) is tuple:
-        return tuple(_plain(part) for part in index)
-    if type(index) is TracedArray:
-        return primal(index)
-    if type(index) is np.ndarray:
-        return index.copy()
-    return list(index) if type(index) is list else index
+def join_shadow(leaf: TracedArray) -> None:
+    """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
+    source = source_of(leaf)
+    for root, written in list(leaf._tape.shadowed.values()):
+        if written is source:
+            join(leaf, root)
+        elif share_memory(leaf, written):
+            raise _shared(primal(written), leaf)
+
+
+def _shared(array: Any, other: TracedArray) -> InPlaceError:
+    return InPlaceError(
+        f"{describe(array)} is written in place, and another field or argument holds {describe(primal(other))} that shares "
+        "memory with it. Hold the array once, and make the view where it is needed."
+    )
+
+
+def settle(x: TracedArray) -> Any:
+    """What a traced value of a closed recording is one layer down, for those who keep it.
+
+    The array of a field or argument that was written in place is itself again; a view of an array that was written is
+    made as a view of it.
+    """
+    tape = x._tape
+    if id(x) in tape.shadowed or id(x) in tape.origins:
+        return source_of(x)
+    base = base_of(x)
+    if base is not None and (x._how is same_array or id(root_of(x)) in tape.mutable):
+        return derive(settle(base), x._how)
+    return x._value
+
+
+def is_entry(root: TracedArray) -> bool:
+    """Whether a handle is an array that the recording did not compute: of a field or argument, or a constant."""
+    tape = root._tape
+    return tape.asleep or id(root) in tape.shadowed or id(root) in tape.origins or id(root) in tape.leaves
+
+
+def detached(value: Any) -> Any:
+    """The same value in an array, or a handle, of its own."""
+    if type(value) is not TracedArray:
+        return value.copy(order="K")
+    made = new_traced(value._tape, value._node, value._value)
+    value._tape.detached.append(weakref.ref(made))
+    return made
+
+
+def check_contents(tape: Tape) -> None:
+    """Raise if an array was written past the recording that is about to overwrite it. Nothing is changed."""
+    for root, source in list(tape.shadowed.values()):
+        before = tape.before[id(root)]
+        if type(source) is TracedArray:
+            same = source._node is before or bool(type(before) is int and source._node == before)
+        else:
+            same = same_contents(source, before)
+        if not same:
+            raise InPlaceError(
+                f"{describe(primal(source))} was written both in the recording, through a field or an argument, and past "
+                "it, by another name of the array. Write it through the field or the argument."
+            )
+        if type(source) is not TracedArray and type(root._value) is TracedArray:
+            # An outer recording traces what is in the plain array from now on.
+            tape.shadowed[id(root)] = (root, new_array(source, root._value))
+
+
+def commit_contents(tape: Tape, entries: Any) -> None:
+    """Give every array that was written in place its final contents."""
+    written = [(source, tape.before[id(root)]) for root, source in tape.shadowed.values()]
+    _keep_old(tape, entries, [(array, before) for array, before in written if is_plain_array(array)])
+    for root, source in tape.shadowed.values():
+        if type(source) is TracedArray:
+            assign(source, Ellipsis, root._value)
+        else:
+            source[...] = root._value
+
+
+def _keep_old(tape: Tape, entries: Any, written: list[tuple[Any, Any]]) -> None:
+    """Let all that was saved for sweeps read copies of arrays that are about to be overwritten."""
+    if not written:
+        return
+    for number, (rule, parents, saved, shape, dtype) in enumerate(entries):
+        if type(saved) is tuple:
+            entries[number] = (rule, parents, _old(saved, written), shape, dtype)
+    for reference in tape.detached:
+        handle = reference()
+        if handle is not None:
+            handle._value = _old(handle._value, written)
+
+
+def _old(saved: Any, written: list[tuple[Any, Any]]) -> Any:
+    if type(saved) is tuple:
+        return tuple([_old(item, written) for item in saved])
+    if type(saved) is dict:
+        return {name: _old(item, written) for name, item in saved.items()}
+    if type(saved) is np.ndarray:
+        for array, before in written:
+            if saved is array:
+                return before
+            if saved.base is not None and np.may_share_memory(saved, array):
+                return saved.copy(order="K")
+    return saved
+
+
+def share_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays overlap, traced or not."""
+    a, b = layout_of(a), layout_of(b)
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or (a.base is None and b.base is None):
+        return a is b
+    return bool(np.may_share_memory(a, b)) and bool(np.shares_memory(a, b))
+
+
+def check_shadow(tape: Tape, constant: Any) -> None:
+    """Raise if a plain array is read that the recording has written: the plain one still has the old contents."""
+    if not isinstance(constant, np.ndarray):
+        return
+    for _, source in tape.shadowed.values():
+        if share_memory(source, constant):
+            raise InPlaceError(
+                f"{describe(constant)} shares memory with a field or argument that the recording has written in place, "
+                "and reading it by another name gives the old contents. Read it through the object's field or the "
+                "function's argument."
+            )
+
+
+# -- arrays of an outer recording, written in an inner one --------------------------------------------------------------
+
+
+def _innermost(value: Any, tape: Tape) -> Tape:
+    """The innermost open tape of those that trace `value`, and `tape`."""
+    found: list[TracedArray] = []
+    collect(value, found)
+    return max([tape, *(traced._tape for traced in found)], key=lambda tape: tape.serial)
+
+
+def _borrow(root: TracedArray, inner: Tape) -> None:
+    """Let a handle of an outer recording stand for a value of the inner one until that ends."""
+    saved = detached(root)
+    outer = root._tape
+    leaf = next((leaf for leaf in inner.leaves.values() if source_of(leaf) is root), None)
+    inner.borrowed.append((root, saved))
+    if leaf is not None:
+        join(root, root_of(leaf))
+        return
+    root._tape = inner
+    root._value = saved
+    root._node = new_constant(inner, saved)._node
+    move_views(root, outer)
+
+
+def give_back(tape: Tape, changed: bool) -> None:
+    """Return the borrowed handles, with what was written into them if `changed`."""
+    for root, saved in tape.borrowed:
+        new = root._value if changed and base_of(root) is None else None
+        if changed:
+            # Cotangents may be given for them later.
+            for handle in (root, *views_of(root)):
+                tape.returned[id(handle)] = (handle, handle._node)
+        if base_of(root) is not None:
+            del root._base, root._how
+        root._tape, root._node, root._value = saved._tape, saved._node, saved._value
+        move_views(root, tape)
+        outdate(root)
+        if new is not None:
+            assign(root, Ellipsis, new)
+
+
+# -- constant arrays that the program may write ------------------------------------------------------------------------
+
+
+def constant_array(tape: Tape, array: Any) -> Any:
+    """The handle of an array that is a constant until a traced value is written into it."""
+    if type(array) is not np.ndarray or array.dtype.kind not in "fc" or not array.flags.writeable:
+        return array
+    for root, source in tape.shadowed.values():
+        if source is array:
+            return root
+    check_shadow(tape, array)
+    sleeping = tape.for_constants()
+    assert sleeping.sleepers is not None
+    handle = sleeping.sleepers.get(id(array))
+    if handle is None:
+        handle = sleeping.sleepers[id(array)] = new_traced(sleeping, -1, array)
+    return handle
+
+
+def new_array(y: Any, like: TracedArray) -> Any:
+    """The handle of an array that was made like a traced one."""
+    layer: Any = like
+    while type(layer) is TracedArray and layer._tape.all is None:
+        layer = layer._value
+    if type(layer) is not TracedArray or not is_differentiable(y):
+        return y
+    return constant_array(layer._tape.owner or layer._tape, y)
+
+
+def _leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
+    """The field or argument that holds the same array as a sleeping handle, if there is one."""
+    assert sleeping.owner is not None
+    leaves: Iterable[TracedArray] = sleeping.owner.leaves.values()
+    return next((leaf for leaf in leaves if source_of(leaf) is array), None)
+
+
+def _wake(root: TracedArray, value: Any) -> None:
+    """Follow a constant array from now on, because `value` is written into it."""
+    sleeping = root._tape
+    owner = sleeping.owner
+    assert owner is not None
+    leaf = _leaf_of(root._value, sleeping)
+    if leaf is not None:
+        join(root, root_of(leaf))
+        return
+    # An array that an inner recording fills with its own values is that one's, as long as it goes on.
+    tape = _innermost(value, owner)
+    root._tape = tape
+    root._node = new_constant(tape, root._value)._node
+    if tape is owner:
+        tape.leaves[id(root)] = root  # its array gets the contents when the recording commits
+    move_views(root, sleeping)

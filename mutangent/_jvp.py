@@ -16,7 +16,6 @@ from ._errors import CotangentError
 from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
-from ._in_place import base_of
 from ._recording import Recording, _leaf_maker, check_array, zero_like
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
 from ._tangent import (
@@ -32,6 +31,7 @@ from ._tangent import (
 )
 from ._tape import Tape
 from ._traced import TracedArray, primal
+from ._views import base_of
 
 
 class Forward(Recording):

@@ -12,12 +12,13 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, scatter
+from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, make_array, scatter
 from ._arrays import Spec, describe, is_array, spec_of
 from ._errors import InPlaceError, TracedValueError
 from ._in_place import assign, replace
 from ._rulebook import no_rule, rule
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
+from ._views import refresh
 
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
@@ -92,11 +93,17 @@ class Operations:
         raise no_rule(ufunc, f".{method}")
 
     def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        row = rule(function)
+        if row.kind == "array":
+            return make_array(row, self, args, kwargs)
         target = _target(function.__name__, kwargs.get("out"), args)
         if target is None:
-            return apply(rule(function), args, kwargs)
+            return apply(row, args, kwargs)
         rest = {name: value for name, value in kwargs.items() if name != "out"}
         return replace(target, function(*args, **rest))
+
+    def _refresh(self: Any) -> None:
+        refresh(self)
 
     # -- the array API standard ---------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final
 
+import numpy as np
+
 from ._arrays import describe, is_array, is_differentiable
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
@@ -145,9 +147,13 @@ class Overlay:
         name = field.name
         if name not in record.written:
             self._first_write(record, field)
-        record.values[name] = value
+        record.values[name] = self._constant(value) if type(value) is np.ndarray else value
         if record.deleted:
             record.deleted.discard(name)
+
+    def _constant(self, array: Any) -> Any:
+        """What a field gives that an array was assigned to."""
+        return array
 
     def _first_write(self, record: Record, field: CapturedField) -> None:
         name = field.name
@@ -196,7 +202,7 @@ class Overlay:
                 record.born = True
                 record.entries[name] = UNSET
                 record.written[name] = None
-                record.values[name] = value
+                record.values[name] = self._constant(value) if type(value) is np.ndarray else value
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

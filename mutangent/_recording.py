@@ -13,12 +13,13 @@ from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
 from ._errors import ContextError, CotangentError
 from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
-from ._in_place import commit_contents, detached, join_shadow
+from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, primal
+from ._views import refresh_all
 
 _SCALARS: Final = (float, int, str, bool, type(None), np.ndarray)
 
@@ -38,6 +39,9 @@ class Recording(Overlay):
         self.tape = Tape(self.entries)
         self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
         self._token: Token[Any] | None = None
+
+    def _constant(self, array: Any) -> Any:
+        return constant_array(self.tape, array)
 
     def _is_mine(self, traced: TracedArray) -> bool:
         return traced._tape is self.tape
@@ -61,6 +65,9 @@ class Recording(Overlay):
         self._token = None
         leave_closed()
         paused = self.tape.entries is None
+        give_back(self.tape, changed=kind is None)
+        if kind is None:
+            refresh_all(self.tape)
         self.tape.close()
         self.close()
         if kind is not None:
@@ -75,6 +82,7 @@ class Recording(Overlay):
         try:
             self.commit()
         except BaseException:
+            give_back(self.tape, changed=False)
             self.rollback()
             raise
 
@@ -82,8 +90,9 @@ class Recording(Overlay):
         """Commit fields, containers, and the contents of arrays that were written in place."""
         if self.swept_later:
             self._remember_graph()
+        check_contents(self.tape)
         super().commit()
-        commit_contents(self.tape)
+        commit_contents(self.tape, self.entries)
         if self.swept_later:
             self.tape.guard()
 
@@ -141,6 +150,10 @@ class Recording(Overlay):
 
     def node_of(self, value: Any) -> int | None:
         """The node of a value that this recording traced; None for any other value."""
+        known = self.tape.returned.get(id(value))
+        if known is not None:
+            node: int = known[1]
+            return node
         while type(value) is TracedArray:
             if value._tape is self.tape:
                 return value._node

@@ -1,6 +1,6 @@
 """The rulebook: which functions have a derivative, and what it is. It knows neither tapes nor traced values.
 
-A rule is data. Four forms cover NumPy:
+A rule is data. Five forms cover NumPy:
 
 `elementwise`
     One expression per operand, ``lambda t, y, *operands``: the tangent `t` of that operand pushed through the
@@ -14,6 +14,8 @@ A rule is data. Four forms cover NumPy:
     The function written with others that have rules; it needs no derivative of its own.
 `constant`
     The function is called with plain values and its result is a constant.
+`array`
+    The function makes a new array, for which its arguments are only a model. The program may write into it.
 
 A parameter whose name begins with an underscore is not read, so its value is not kept alive by the tape. An
 elementwise expression gets None for it, a pullback a `Spec` (shape and dtype).
@@ -44,7 +46,8 @@ class Rule:
     function : callable
         The NumPy function or ufunc.
     kind : str
-        ``""`` (nothing known), ``"elementwise"``, ``"function"``, ``"composed"``, ``"constant"`` or ``"user"``.
+        ``""`` (nothing known), ``"elementwise"``, ``"function"``, ``"composed"``, ``"constant"``, ``"array"`` or
+        ``"user"``.
     expressions : tuple of callable or None
         One per operand; None where an operand has no tangent space.
     keep : dict
@@ -219,6 +222,12 @@ def _parameters(expression: Expression) -> tuple[tuple[str, ...], tuple[str, ...
 def composed(function: Callable[..., Any], implementation: Callable[..., Any]) -> None:
     """Declare a function that is written with others: `implementation` takes its arguments."""
     _fill(function, "composed", ()).user = implementation
+
+
+def array(*functions: Callable[..., Any]) -> None:
+    """Declare functions that make a new array like another one."""
+    for function in functions:
+        _fill(function, "array", ())
 
 
 def constant(*functions: Callable[..., Any]) -> None:

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
-from ._in_place import base_of, derive, detached, is_entry, root_of, settle
+from ._in_place import detached, is_entry, settle
 from ._tangent import Tangent, children, combine, rebuild
 from ._traced import TracedArray, primal
+from ._views import base_of, derive, root_of
 
 
 class Leaf:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def _checksum(value: Any) -> int:
 COPIED_BYTES: Final = 1 << 16
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_contents(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape hold the same numbers, nan among them."""
     # A nan differs from itself, so the comparison by value comes first and is the usual end.
     same = a == b
     return bool(same.all()) or bool((same | (np.isnan(a) & np.isnan(b))).all())
@@ -81,6 +83,10 @@ class Tape:
         "_constants",
         "_sums",
         "all",
+        "asleep",
+        "before",
+        "borrowed",
+        "detached",
         "entries",
         "kept",
         "leaf_ids",
@@ -89,8 +95,13 @@ class Tape:
         "locked",
         "mutable",
         "origins",
+        "owner",
+        "returned",
         "serial",
         "shadowed",
+        "sleepers",
+        "sleeping",
+        "stale",
         "views",
     )
 
@@ -110,12 +121,42 @@ class Tape:
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
         self.locked: dict[int, Any] = {}
         self.mutable: dict[int, Any] = {}
-        self.shadowed: dict[int, tuple[Any, Any]] = {}
+        self.shadowed: dict[
+            int, tuple[Any, Any]
+        ] = {}  # the handle with the new contents, and whose they will be
+        self.before: dict[
+            int, Any
+        ] = {}  # the contents of those, to see whether somebody else has written them
+        self.detached: list[Any] = []  # weak references to handles that inner recordings keep
+        self.borrowed: list[
+            tuple[Any, Any]
+        ] = []  # handles of outer recordings, and what they stood for there
+        self.returned: dict[
+            int, tuple[Any, Any]
+        ] = {}  # the handles that were borrowed, and their last nodes here
         self.views: dict[int, list[Any]] = {}
+        self.stale: WeakValueDictionary[int, Any] | None = None
+        self.asleep = False
+        self.owner: Tape | None = None
+        self.sleeping: Tape | None = None
+        self.sleepers: WeakValueDictionary[int, Any] | None = None
+
+    def for_constants(self) -> Tape:
+        """The tape of constant arrays that the program may write: nothing is recorded on it, see `_in_place`."""
+        if self.sleeping is None:
+            made = self.sleeping = Tape([])
+            made.entries = None
+            made.asleep = True
+            made.owner = self
+            made.sleepers = WeakValueDictionary()  # handles by the identity of their array
+        return self.sleeping
 
     def close(self) -> None:
         """Record nothing any more."""
         self.entries = self.all = None
+        if self.sleeping is not None:
+            self.sleeping.close()
+            self.sleeping.owner = None
 
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
@@ -126,7 +167,12 @@ class Tape:
         self.mutable = {}
         self.origins = {}
         self.shadowed = {}
+        self.before = {}
+        self.borrowed = []
+        self.detached = []
         self.views = {}
+        self.stale = None
+        self.sleeping = None
 
     def constant(self, value: Any) -> Any:
         """A constant operand to be saved on this tape, safe from later changes of the caller's array.
@@ -141,6 +187,12 @@ class Tape:
         if id(value) not in self._constants:
             self._constants[id(value)] = (value, value.copy())
         return value
+
+    def forget_constants(self, array: Any) -> None:
+        """No longer check constants that share memory with `array`; the entries have copies of them now."""
+        for key, (value, snapshot) in list(self._constants.items()):
+            if np.may_share_memory(value, array) and same_contents(value, snapshot):
+                del self._constants[key]
 
     def guard(self) -> None:
         """Remember the contents of the leaves' arrays, for sweeps that come later than the recording."""
@@ -158,7 +210,7 @@ class Tape:
                     "pullback first, or assign a new array: `m.w = m.w - step`, not `m.w -= step`."
                 )
         for value, snapshot in self._constants.values():
-            if not _same(value, snapshot):
+            if not same_contents(value, snapshot):
                 raise InPlaceError(
                     f"{describe(value)} was used as a constant by the recording and then overwritten in place, so the "
                     "gradient would be computed from the wrong numbers. Write into a new array, or use a copy: "

@@ -131,6 +131,9 @@ class TracedArray:
         return _itself, (value,)
 
     def __getattr__(self, name: str) -> Any:
+        if name in {"_value", "_node"}:  # of a view whose base was written since it was made
+            self._refresh()
+            return object.__getattribute__(self, name)
         if name.startswith("__"):
             raise AttributeError(name)
         plain = primal(self)
@@ -222,6 +225,14 @@ def new_traced(tape: Tape, node: int, value: Any) -> TracedArray:
     traced._tape = tape
     traced._node = node
     return traced
+
+
+def new_constant(tape: Tape, value: Any) -> TracedArray:
+    """A traced value on an open tape that depends on nothing."""
+    if isinstance(tape.all, list):
+        return append(tape.all, tape, LEAF, -1, None, value)
+    node: Any = None  # in forward mode the node is the tangent
+    return new_traced(tape, node, value)
 
 
 def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._rulebook import constant
+from .._rulebook import array, constant
 
 # Steps, and questions about single elements.
 constant(np.floor, np.ceil, np.trunc, np.rint, np.fix, np.round, np.around, np.floor_divide)
@@ -24,7 +24,6 @@ constant(np.argwhere, np.nonzero, np.flatnonzero, np.searchsorted, np.digitize)
 # What an array is, whatever its elements.
 constant(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type)
 constant(np.min_scalar_type, np.common_type, np.shares_memory, np.may_share_memory)
-constant(np.zeros_like, np.ones_like, np.empty_like)
 
 # Texts.
 constant(np.array_repr, np.array_str, np.array2string)
@@ -42,3 +41,6 @@ constant(np.can_cast, np.einsum_path, np.linalg.matrix_rank)
 
 # Files.
 constant(np.save, np.savez, np.savez_compressed, np.savetxt)
+
+# New arrays; the functions without an operand come here by `like=`.
+array(np.zeros_like, np.ones_like, np.empty_like, np.zeros, np.ones, np.empty, np.eye, np.identity)

@@ -10,7 +10,7 @@ import numpy as np
 from .._rulebook import constant, unsupported
 
 CONSTANT = """
-    arange empty eye fromfunction identity indices ones tri zeros bartlett blackman hamming hanning kaiser
+    arange fromfunction indices tri bartlett blackman hamming hanning kaiser
     broadcast_shapes diag_indices tril_indices triu_indices mask_indices nested_iters
     isdtype isfortran isscalar issubdtype iterable mintypecode promote_types typename datetime_data
     base_repr binary_repr format_float_positional format_float_scientific

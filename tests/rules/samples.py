@@ -45,6 +45,13 @@ class Sample:
     order: int = 2
 
 
+def changed(x: Any, write: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return a copy of `x` after a function has written into it."""
+    y = x + 0.0 * np.sum(args[-1])  # traced, whichever of the two is
+    write(y, *args, **kwargs)
+    return y
+
+
 def sample(call: Callable[..., Any], *operands: Any, order: int = 2) -> Sample:
     return Sample(call, operands, order)
 
@@ -310,6 +317,42 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.tile(x, 2), _m),
         sample(lambda x: np.tile(x, (2, 1, 3)), _m),
         sample(lambda x: np.tile(x, reps=(2,)), _t),
+    ],
+    np.copyto: [
+        sample(lambda x, y: changed(x, np.copyto, y), real(2, 3), real(3)),
+        sample(
+            lambda x, y: changed(x, np.copyto, y, where=np.array([True, False, True])), real(2, 3), real(2, 1)
+        ),
+    ],
+    np.put: [
+        sample(lambda x, y: changed(x, np.put, [0, 4, -1, 0], y), real(2, 3), real(2)),
+        sample(lambda x, y: changed(x, np.put, [7, 4, -9], y, mode="wrap"), real(2, 3), real(3)),
+        sample(lambda x, y: changed(x, np.put, [7, -4], y, mode="clip"), real(2, 3), real(2, 2)),
+    ],
+    np.place: [sample(lambda x, y: changed(x, np.place, np.eye(3, dtype=bool)[:2], y), real(2, 3), real(3))],
+    np.putmask: [
+        sample(lambda x, y: changed(x, np.putmask, np.eye(3, dtype=bool)[:2], y), real(2, 3), real(4))
+    ],
+    np.fill_diagonal: [
+        sample(lambda x, y: changed(x, np.fill_diagonal, y), real(3, 3), real(2)),
+        sample(lambda x, y: changed(x, np.fill_diagonal, y, wrap=True), real(7, 2), real(3)),
+        sample(lambda x, y: changed(x, np.fill_diagonal, y), real(7, 2), real(3)),
+        sample(lambda x, y: changed(x, np.fill_diagonal, y), real(2, 2, 2), np.float64(0.4)),
+    ],
+    np.put_along_axis: [
+        sample(
+            lambda x, y: changed(x, np.put_along_axis, np.array([[0, 2], [1, 1]]), y, axis=1),
+            real(2, 3),
+            real(2, 2),
+        ),
+        sample(
+            lambda x, y: changed(x, np.put_along_axis, np.array([[1, 0, 1]]), y, axis=-2),
+            real(2, 3),
+            real(1, 3),
+        ),
+        sample(
+            lambda x, y: changed(x, np.put_along_axis, np.array([5, 0]), y, axis=None), real(2, 3), real(2)
+        ),
     ],
     np.full_like: [
         sample(np.full_like, real(2, 3), np.float64(1.5)),
@@ -627,7 +670,7 @@ CONSTANT: dict[Any, Callable[[Any], Any]] = {
                 np.flatnonzero,
             ),
             *(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.min_scalar_type),
-            *(np.common_type, np.zeros_like, np.ones_like, np.array_repr, np.array_str, np.array2string),
+            *(np.common_type, np.array_repr, np.array_str, np.array2string),
         )
     },
     **{
@@ -650,6 +693,10 @@ CONSTANT: dict[Any, Callable[[Any], Any]] = {
     np.lexsort: lambda x: np.lexsort((x, x)),
     np.searchsorted: lambda x: np.searchsorted(x, 0.3),
     np.digitize: lambda x: np.digitize(x, [0.0, 0.5]),
+    # An array, which the program may write: tests/in_place.
+    **{
+        function: lambda x, function=function: function(x).shape for function in (np.zeros_like, np.ones_like)
+    },
     np.empty_like: lambda x: np.empty_like(x).shape,
     np.can_cast: lambda x: np.can_cast(x, np.float32),
     np.einsum_path: lambda x: np.einsum_path("i,i", x, x)[1],

@@ -1,0 +1,239 @@
+"""Views: traced arrays that share their memory with another one, as NumPy's views do.
+
+A view is a handle that remembers its base and how it was made. After a write to a root (an array that is no view) its
+views are out of date: value and node are taken away from them, and made again from the base when they are next asked
+for. So T views that are kept cost nothing in T writes.
+
+Whether NumPy makes a view or a copy can depend on the strides of an array (`ravel` and `reshape`), and the array that a
+recording computes with may be a compact copy of the one the plain program would have. So the question is put to NumPy on
+the original's memory, see `layout_of`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ._arrays import is_array
+from ._tape import Tape
+from ._traced import TracedArray, new_constant, new_traced, primal
+
+_get_base: Final = TracedArray.__dict__["_base"].__get__
+_get_value: Final = TracedArray.__dict__["_value"].__get__
+
+
+class Again:
+    """How a function made a view: called with another value of the base, it makes the view of that."""
+
+    __slots__ = ("function", "kwargs", "number", "rest")
+
+    def __init__(
+        self, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1
+    ) -> None:
+        self.function = function
+        self.rest = rest
+        self.kwargs = kwargs
+        self.number = number  # which of several results, or -1
+
+    def __call__(self, base: Any) -> Any:
+        made = self.function(base, *self.rest, **self.kwargs)
+        return made if self.number < 0 else made[self.number]
+
+
+def same_array(base: Any) -> Any:
+    """How a second name of an array is made from the first."""
+    return base
+
+
+def register_view(view: TracedArray, base: TracedArray, how: Any) -> None:
+    """Remember that `view` was made from `base`; `how` is an index, or a function of the base's value."""
+    view._base = base
+    view._how = how
+    view._tape.views.setdefault(id(root_of(base)), []).append(weakref.ref(view))
+
+
+def base_of(x: TracedArray) -> TracedArray | None:
+    """The handle that `x` is a view of, or None."""
+    try:
+        base: TracedArray = _get_base(x)
+    except AttributeError:
+        return None
+    return base
+
+
+def root_of(x: TracedArray) -> TracedArray:
+    """The outermost base of a view; `x` itself if it is none."""
+    while (base := base_of(x)) is not None:
+        x = base
+    return x
+
+
+def derive(base_value: Any, how: Any) -> Any:
+    """The value of a view, made from the value of its base."""
+    return how(base_value) if callable(how) else base_value[how]
+
+
+def layout_of(x: Any) -> Any:
+    """An array with the strides that `x` has in the plain program. Its contents may be old."""
+    while type(x) is TracedArray:
+        base = base_of(x)
+        if base is not None:
+            return derive(layout_of(base), x._how)
+        x = source_of(x)
+    return x
+
+
+def source_of(root: TracedArray) -> Any:
+    """What a root was made of: the array, or the outer recording's handle, of a field or argument, else its value."""
+    tape = root._tape
+    shadow = tape.shadowed.get(id(root))
+    if shadow is not None:
+        return shadow[1]
+    origin = tape.origins.get(id(root))
+    return root._value if origin is None else origin[1]
+
+
+def makes_view(y: Any, x: TracedArray, how: Again) -> bool:
+    """Whether `y`, computed from the value of `x`, is a view of it in the plain program."""
+    if not is_view_of(primal(y), primal(x)):
+        return False
+    layout = layout_of(x)
+    return layout is primal(x) or is_view_of(how(layout), layout)
+
+
+def is_view_of(y: Any, x: Any) -> bool:
+    """Whether NumPy made `y` as a view of the memory of `x`."""
+    if type(y) is not np.ndarray or type(x) is not np.ndarray:
+        return False
+    return y is x or (y.base is not None and (y.base is x or y.base is x.base))
+
+
+# -- keeping views up to date ------------------------------------------------------------------------------------------
+
+
+def outdate(root: TracedArray) -> None:
+    """Take value and node from the views of a root that was written."""
+    tape = root._tape
+    references = tape.views.pop(id(root), None)
+    if references:
+        for view in _alive(references):
+            if root_of(view) is root:
+                forget_value(view)
+
+
+def _alive(references: Iterable[Any]) -> Iterator[TracedArray]:
+    for reference in references:
+        view = reference()
+        if view is not None:
+            yield view
+
+
+def views_of(root: TracedArray) -> list[TracedArray]:
+    """The views of a root, up to date or not."""
+    tape = root._tape
+    stale = [] if tape.stale is None else list(tape.stale.values())
+    return [view for view in (*_alive(tape.views.get(id(root), ())), *stale) if root_of(view) is root]
+
+
+def forget_value(view: TracedArray) -> None:
+    """Let a view be made again when it is next asked for."""
+    if _is_fresh(view):
+        del view._value, view._node
+    tape = view._tape
+    if tape.stale is None:
+        tape.stale = WeakValueDictionary()
+    tape.stale[id(view)] = view
+
+
+def _is_fresh(view: TracedArray) -> bool:
+    try:
+        _get_value(view)
+    except AttributeError:
+        return False
+    return True
+
+
+def refresh(view: TracedArray) -> None:
+    """Make a view that is out of date again, and before it the bases that are."""
+    chain = []
+    stale: TracedArray | None = view
+    while stale is not None and not _is_fresh(stale):
+        chain.append(stale)
+        stale = base_of(stale)
+    if stale is None:
+        raise AttributeError("a traced value without a value")
+    for each in reversed(chain):
+        base: Any = base_of(each)
+        tape = each._tape
+        if tape.all is None:
+            each._value, each._node = derive(base._value, each._how), -1
+            continue
+        # What is a view stays one in `pause()`, traced as before.
+        with unpaused(base):
+            made = derive(base, each._how)
+        each._value, each._node = made._value, made._node
+        if tape.stale is not None:
+            tape.stale.pop(id(each), None)
+        tape.views.setdefault(id(root_of(each)), []).append(weakref.ref(each))
+
+
+def refresh_all(tape: Tape) -> None:
+    """Bring all views up to date, before the tape is closed."""
+    for view in [] if tape.stale is None else list(tape.stale.values()):
+        if not _is_fresh(view):
+            refresh(view)
+
+
+def join(handle: TracedArray, root: TracedArray) -> None:
+    """Make `handle` a second name of `root`, because both stand for the same array; its views become views of that."""
+    tape = root._tape
+    before = handle._tape
+    handle._tape = tape
+    move_views(handle, before)
+    handle._base = root
+    handle._how = same_array
+    forget_value(handle)
+
+
+def move_views(root: TracedArray, before: Tape) -> None:
+    """Let the views of a root that has come from another tape follow it."""
+    stale = [] if before.stale is None else [view for view in before.stale.values() if root_of(view) is root]
+    for view in (*_alive(before.views.pop(id(root), ())), *stale):
+        view._tape = root._tape
+        forget_value(view)
+
+
+@contextmanager
+def unpaused(x: Any) -> Iterator[None]:
+    """Record on all tapes that traced `x`, even in `pause()`."""
+    paused = []
+    while type(x) is TracedArray:
+        tape = x._tape
+        if tape.entries is None and tape.all is not None and not tape.asleep:
+            paused.append(tape)
+            tape.entries = tape.all
+        x = x._value
+    try:
+        yield
+    finally:
+        for tape in paused:
+            tape.entries = None
+
+
+def quiet_view(value: Any, base: TracedArray, how: Any) -> TracedArray:
+    """A view that is a constant: of an array that sleeps, or made in `pause()`. Writing through it is seen in the base."""
+    tape = base._tape
+    view = new_traced(tape, -1, value) if tape.asleep else new_constant(tape, value)
+    register_view(view, base, how)
+    return view
+
+
+def is_item_view(value: Any, index: Any) -> bool:
+    """Whether `value`, taken by a basic index, is a view, not a number."""
+    parts = index if type(index) is tuple else (index,)
+    return is_array(value) and not any(type(part) is np.ndarray for part in parts)
