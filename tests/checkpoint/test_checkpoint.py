@@ -113,8 +113,7 @@ def test_objects_of_closures_and_objects_made_inside_are_followed():
         @mt.checkpoint
         def inner(x):
             g.w = g.w * x
-            made = Memory(np.ones(1) * x, g.w, None)
-            return made
+            return Memory(np.ones(1) * x, g.w, None)
 
         made = inner(x)
         return np.sum(made.buf) * made.w + g.w

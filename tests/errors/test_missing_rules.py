@@ -55,7 +55,7 @@ def test_a_method_without_a_rule_is_named(xp):
 
 
 def test_a_method_of_a_ufunc_without_a_rule_is_named(xp):
-    text = no_rule(np.hypot.reduce, Box(xp.asarray([1.0, 2.0])), r"hypot.*reduce")
+    text = no_rule(np.power.reduce, Box(xp.asarray([1.0, 2.0])), r"power.*reduce")
     assert "mutangent" in text
 
 
