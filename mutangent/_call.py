@@ -127,7 +127,7 @@ class Call:
     def record(self, value: Any) -> Any:
         """Put the call on the tape, commit what it wrote, and return its traced value."""
         entries: Any = self.tape.entries
-        self.frame.remember_unread()
+        self.frame.remember_graph(self.arguments)
         self._check_reads()
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
@@ -203,7 +203,7 @@ class Call:
         """The description of a field on entry of the call; numbers that were not read are marked."""
         if type(entry) is not Unread:
             return None if entry is UNSET else entry
-        return Lifter(lambda leaf: (leaf, _UNREAD), is_captured, Containers()).lift(entry.value, "a field")[1]
+        return Lifter(lambda leaf: (leaf, _UNREAD), is_captured, Containers()).lift(entry.shown, "a field")[1]
 
     def _check_writes(self) -> None:
         if not self.takes_written:
@@ -314,6 +314,10 @@ class Call:
                 raise RuleError(
                     f"the pullback of {self.name} returned {describe(plain)} for {where}; return an array."
                 )
+        elif type(tangent) is TracedArray and (type(plain) is float or type(plain) is complex):
+            tangent = tangent.astype(
+                np.complex128 if type(plain) is complex else np.float64
+            )  # a strong number
         if np.shape(plain) != leaf.spec.shape:
             raise RuleError(
                 f"the pullback of {self.name} returned a tangent of shape {np.shape(plain)} for {where}, which has shape "

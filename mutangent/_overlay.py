@@ -19,11 +19,14 @@ import numpy as np
 from ._arrays import describe, is_array, is_differentiable
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
-from ._structure import Containers, Description, Lifter, Lowerer, frozen, refuse_uncaptured
+from ._structure import Child, Containers, Description, Group, Lifter, Lowerer, frozen, refuse_uncaptured
 from ._tangent import children
 from ._traced import TracedArray, primal
 
 UNSET: Final = object()  # on entry the field had no value at all
+
+
+_SCALARS: Final = (float, int, str, bool, type(None), np.ndarray)
 
 
 class Record:
@@ -46,9 +49,9 @@ class Unread:
 
     __slots__ = ("shown", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, shown: Any = None) -> None:
         self.value = value
-        self.shown = frozen(value)
+        self.shown = frozen(value) if shown is None else shown
 
 
 class Overlay:
@@ -231,17 +234,44 @@ class Overlay:
         lowerer.commit(copies)
         self._store(list(self.log.values()), lowerer)
 
-    def remember_unread(self) -> None:
-        """Note what the unread fields of touched objects hold, before anybody can change it ahead of a sweep."""
-        for record in self.log.values():
-            self.remember_unread_fields(record)
+    def remember_graph(self, roots: list[Description]) -> None:
+        """Note what unread fields hold in reach of the arguments (`roots`) and of what was touched, as the call leaves it.
+
+        A sweep comes later, when the objects may have changed.
+        """
+        pending: list[Any] = [*roots, *[Child(record.obj) for record in self.log.values()]]
+        seen: dict[int, Any] = {}
+        while pending:
+            value = pending.pop()
+            if type(value) is Group:
+                pending += value.items
+                continue
+            if type(value) is Unread:
+                value = value.value
+            elif type(value) is Child:
+                value = value.primal
+            items = children(value)
+            if items is not None:
+                pending += [item for item in items if type(item) not in _SCALARS]
+            elif id(value) not in seen and is_captured(value):
+                seen[id(value)] = value
+                schema = schema_of(type(value))
+                assert schema is not None
+                record = self.log.get(id(value))
+                if record is None:
+                    record = self.log[id(value)] = Record(value, schema)
+                self.remember_unread_fields(record)
+                pending += record.entries.values()
 
     def remember_unread_fields(self, record: Record) -> None:
         """Note what the unread fields of one object hold."""
         for name, field in record.schema.fields.items():
             if name not in record.entries:
                 try:
-                    record.entries[name] = Unread(self.peek(record.obj, field))
+                    value = self.peek(record.obj, field)
+                    # A list that the call changed, by another way to it, shows what the call left in it.
+                    known = self.containers.by_original.get(id(value))
+                    record.entries[name] = Unread(value, None if known is None else known.working)
                 except AttributeError:
                     record.entries[name] = UNSET
 
@@ -260,10 +290,15 @@ class Overlay:
         final = [
             (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
         ]
+        # Lowering happens in place; cotangents of what the call left behind need the traced items.
+        known: dict[int, tuple[Any, Any]] = {}
         for record, name, value in final:
             if isinstance(value, list | dict | deque | tuple):
-                # Lowering happens in place; cotangents of what the call left behind need the traced items.
-                record.values[name] = frozen(value)
+                record.values[name] = frozen(value, known)
+        for record in records if known else ():
+            for name, value in record.values.items():
+                if id(value) in known:
+                    record.values[name] = known[id(value)][1]
         for record, name, value in final:
             obj, field = record.obj, record.schema.fields[name]
             if value is not MISSING:

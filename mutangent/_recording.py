@@ -21,8 +21,6 @@ from ._tape import Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, primal
 from ._views import refresh_all
 
-_SCALARS: Final = (float, int, str, bool, type(None), np.ndarray)
-
 
 class Recording(Overlay):
     """Follows reads, writes and operations between `open` and `close`.
@@ -89,41 +87,12 @@ class Recording(Overlay):
     def commit(self) -> None:
         """Commit fields, containers, and the contents of arrays that were written in place."""
         if self.swept_later:
-            self._remember_graph()
+            self.remember_graph(self.roots)
         check_contents(self.tape)
         super().commit()
         commit_contents(self.tape, self.entries)
         if self.swept_later:
             self.tape.guard()
-
-    def _remember_graph(self) -> None:
-        """Note what unread fields hold in reach of the arguments and of what was touched, as the call leaves it.
-
-        A sweep comes later, when the objects may have changed.
-        """
-        pending: list[Any] = [*self.roots, *[Child(record.obj) for record in self.log.values()]]
-        seen: dict[int, Any] = {}
-        while pending:
-            value = pending.pop()
-            if type(value) is Group:
-                pending += value.items
-                continue
-            if type(value) is Unread:
-                value = value.value
-            elif type(value) is Child:
-                value = value.primal
-            items = children(value)
-            if items is not None:
-                pending += [item for item in items if type(item) not in _SCALARS]
-            elif id(value) not in seen and is_captured(value):
-                seen[id(value)] = value
-                schema = schema_of(type(value))
-                assert schema is not None
-                record = self.log.get(id(value))
-                if record is None:
-                    record = self.log[id(value)] = Record(value, schema)
-                self.remember_unread_fields(record)
-                pending += record.entries.values()
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.swept_later)
@@ -411,21 +380,21 @@ def match(
             node = recording.node_of(value)
             if node is not None:
                 seeds.append((node, seed))
-        elif isinstance(value, Tangent) and isinstance(cotangent, Tangent) and value._cls is cotangent._cls:
-            # The result of an inner gradient.
-            if (id(value), id(cotangent)) not in seen:
-                seen.add((id(value), id(cotangent)))
-                where = f"{where}, Tangent[{value._cls.__name__}]"
-                pending += [(value[name], cotangent[name], f"{where}.{name}") for name in cotangent]
+            continue
+        if not isinstance(value, tuple):
+            # One object, list or inner gradient has one cotangent, in all of its places.
+            if (id(value), id(cotangent)) in seen:
+                continue
+            seen.add((id(value), id(cotangent)))
+        if isinstance(value, Tangent) and isinstance(cotangent, Tangent) and value._cls is cotangent._cls:
+            where = f"{where}, Tangent[{value._cls.__name__}]"
+            pending += [(value[name], cotangent[name], f"{where}.{name}") for name in cotangent]
         elif isinstance(cotangent, Tangent):
             if not is_captured(value) or not issubclass(type(value), cotangent._cls):
                 raise CotangentError(
                     f"the cotangent of {where} is a Tangent of {cotangent._cls.__name__}, but the value is "
                     f"{describe(value)}. Give a cotangent of the value's own structure."
                 )
-            if (id(value), id(cotangent)) in seen:
-                continue
-            seen.add((id(value), id(cotangent)))
             for name in cotangent:
                 final = recording.entry_of_final(value, name)
                 pending.append((final, cotangent[name], f"{type(value).__name__}.{name}"))

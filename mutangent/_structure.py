@@ -84,16 +84,29 @@ def contents(container: Any) -> list[Any]:
     return [container.tobytes()] if is_array(container) else list(container)
 
 
-def frozen(value: Any) -> Any:
-    """A copy of the containers in `value`, with the same items, that later changes do not reach."""
-    if isinstance(value, dict):
-        return {key: frozen(item) for key, item in value.items()}
-    if isinstance(value, list | deque):
-        return [frozen(item) for item in value]
+def frozen(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """A copy of the containers in `value`, with the same items, that later changes do not reach.
+
+    `known` maps the identity of a container to it and its copy; one list has one copy.
+    """
+    if not isinstance(value, dict | list | deque | tuple):
+        return value
+    known = {} if known is None else known
+    if id(value) in known:
+        return known[id(value)][1]
+    made: Any
     if isinstance(value, tuple):
-        items = [frozen(item) for item in value]
+        items = [frozen(item, known) for item in value]
         return value if same_parts(items, list(value)) else rebuild(value, items)
-    return value
+    if isinstance(value, dict):
+        made = {}
+        known[id(value)] = (value, made)
+        made.update({key: frozen(item, known) for key, item in value.items()})
+    else:
+        made = []
+        known[id(value)] = (value, made)
+        made += [frozen(item, known) for item in value]
+    return made
 
 
 def same_parts(a: list[Any], b: list[Any]) -> bool:

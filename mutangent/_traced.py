@@ -113,7 +113,8 @@ class TracedArray:
         value = release(
             self,
             "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x)",
-            "Use x as it is; write np.stack([x, y]) for np.array([x, y]), np.stack or np.where for plain[i] = x",
+            "Use x as it is; write np.stack([x, y]) for np.array([x, y]); for plain[i] = x make the array with "
+            "np.zeros_like(x), or hold it in a field",
         )
         if copy is False:
             return np.asarray(value, dtype)
