@@ -96,11 +96,14 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
             x._value[plain_index(index)] = lower(value, CLOSED)
             return
         _wake(root, value)
+        assign(x, index, value)
     elif tape.entries is None:
-        value = lower(value, CLOSED)  # in `pause()` what is written is a constant
-    elif (inner := _innermost(value, tape)) is not tape:
-        _borrow(root_of(x), inner)
-    with unpaused(x):
+        with unpaused(x):  # what is written in `pause()` is a constant
+            _assign_open(x, index, lower(value, CLOSED))
+    else:
+        inner = _innermost(value, tape)
+        if inner is not tape:
+            _borrow(root_of(x), inner)
         _assign_open(x, index, value)
 
 

@@ -218,6 +218,7 @@ def unpaused(x: Any) -> Iterator[None]:
             paused.append(tape)
             tape.entries = tape.all
         x = x._value
+    del x  # a reference would make the next write copy the array
     try:
         yield
     finally:

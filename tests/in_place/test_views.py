@@ -1,0 +1,176 @@
+"""Views of traced arrays: a write through a view is seen in its base, and the other way round, exactly as in NumPy."""
+
+import gc
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+from mutangent.testing import check_grads
+from tests.cases.harness import NUMERICAL, three_ways
+
+LAYOUTS = {
+    "C": lambda a: a.copy(),
+    "F": np.asfortranarray,
+    "strided": lambda a: np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2],
+    "reversed": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+}
+
+VIEWS = {
+    "slice": lambda y: y[1:],
+    "row": lambda y: y[1],
+    "column": lambda y: y[:, 1],
+    "step": lambda y: y[:, ::-2],
+    "newaxis": lambda y: y[:, None, 1:],
+    "reshape": lambda y: y.reshape(3, 2),
+    "ravel": np.ravel,
+    "method ravel": lambda y: y.ravel(),
+    "T": lambda y: y.T,
+    "transpose": lambda y: np.transpose(y, (1, 0)),
+    "mT": np.matrix_transpose,
+    "swapaxes": lambda y: np.swapaxes(y, 0, 1),
+    "moveaxis": lambda y: np.moveaxis(y, 0, -1),
+    "squeeze": lambda y: y[:1].squeeze(),
+    "expand_dims": lambda y: np.expand_dims(y, 1),
+    "flip": np.flip,
+    "rot90": np.rot90,
+    "split": lambda y: np.split(y, [1], axis=1)[1],
+    "array_split": lambda y: np.array_split(y, 2, axis=1)[0],
+    "real": np.real,
+    "atleast_1d": np.atleast_1d,
+    "iteration": lambda y: list(y)[1],
+    "view of a view": lambda y: y.T[1:].reshape(-1)[::2],
+    "view of a column": lambda y: y[:, 1].ravel(),
+    "transposed and flattened": lambda y: y[:, :2].T.ravel(),
+    "nothing": lambda y: y[...],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("written_before", [False, True], ids=["fresh", "written"])
+def test_views_of_every_kind_share_what_they_share_in_numpy(view, layout, written_before):
+    def loss(y):
+        if written_before:
+            y[0, 0] = y[1, 1] * 0.5
+        v = view(y)
+        v *= 1.5
+        v[0] = np.sum(y) * 0.1
+        y[-1] += 1.0
+        v[-1:] = v[-1:] ** 2
+        return np.sum(np.sin(y)) + np.sum(np.cos(v))
+
+    values = np.array([[0.5, 1.0, 0.3], [0.7, 1.2, 0.9]])
+    plain, recorded = layout(values), layout(values)
+    expected = loss(plain)
+    value, gradient = mt.value_and_grad(loss)(recorded)
+    np.testing.assert_allclose(value, expected)
+    np.testing.assert_allclose(recorded, plain, rtol=1e-12)
+    out, pullback = mt.vjp(loss, layout(values))
+    np.testing.assert_allclose(out, expected)
+    # The strides decide what is a view, so finite differences need arrays of the same layout.
+    for place in np.ndindex(2, 3):
+        step = np.zeros((2, 3))
+        step[place] = 1e-6
+        slope = (loss(layout(values + step)) - loss(layout(values - step))) / 2e-6
+        np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-7)
+    for _ in range(2):
+        np.testing.assert_array_equal(pullback(1.0)[0], gradient)
+
+
+def test_a_diagonal_is_read_only_and_up_to_date():
+    def loss(y):
+        d = np.diagonal(y)
+        with pytest.raises(ValueError, match="read-only"):
+            d[0] = 1.0
+        y[0, 0] = y[0, 1] * 3
+        return np.sum(d**2)
+
+    three_ways(lambda: (np.array([[1.0, 2.0], [3.0, 4.0]]),), loss, NUMERICAL)
+
+
+def test_a_slice_is_multiplied_through_its_view():
+    def loss(x):
+        y = x.copy()
+        v = y[:2]
+        v *= 10
+        return np.sum(y**2)
+
+    three_ways(lambda: (np.array([1.0, 2.0, 3.0]),), loss, ([200.0, 400.0, 6.0],))
+
+
+@pytest.mark.parametrize("part", [np.real, np.imag])
+def test_a_part_of_a_complex_array_is_a_view(part):
+    def loss(z):
+        z = z * 1.0
+        p = part(z)
+        p[0] = p[1] * 2
+        z[1] *= 2j
+        p[1:] += 1.0
+        part(z[1:])[0] *= 3.0
+        return np.sum(np.abs(z) ** 2) + np.sum(np.sin(p))
+
+    check_grads(loss, (np.array([1 + 2j, 0.5 - 1j]),), order=2)
+
+
+def test_numbers_taken_from_an_array_do_not_follow_it():
+    def f(x):
+        first = x[0]
+        x[0] = 5.0
+        return first**2 + x[1] * first
+
+    three_ways(lambda: (np.array([1.0, 2.0]),), f, ([4.0, 1.0],))
+    check_grads(f, (np.array([1.0, 2.0]),), order=2)
+
+
+def test_an_array_written_from_its_own_overlapping_view():
+    def loss(x):
+        y = x * 1.0
+        y[1:] = y[:-1]
+        y[:-1] += y[1:]
+        np.add(y[:2], y[1:3], out=y[2:])
+        return np.sum(y**2)
+
+    three_ways(lambda: (np.array([1.0, 2.0, 3.0, 4.0]),), loss, NUMERICAL)
+
+
+def fill(x, buffer, outputs):
+    for t in range(1, len(buffer)):
+        buffer[t] = np.tanh(buffer[t - 1]) + x
+        if outputs is not None:
+            outputs.append(buffer[t])
+    total = np.sum(buffer)
+    return total if outputs is None else total + np.sum(np.stack(outputs))
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["rows dropped", "rows kept"])
+def test_filling_rows_costs_time_in_proportion_to_their_number(kept):
+    def seconds(steps):
+        x, buffer = np.full(4, 0.1), np.zeros((steps, 64, 4))
+        start = time.perf_counter()
+        mt.grad(lambda x, buffer: fill(x, buffer, [] if kept else None), argnums=(0, 1))(x, buffer)
+        mt.grad(lambda x: fill(x, np.zeros_like(x, shape=buffer.shape), [] if kept else None))(x)
+        return time.perf_counter() - start
+
+    seconds(20)
+    short, long = min(seconds(100) for _ in range(3)), min(seconds(1600) for _ in range(2))
+    # Sixteen times the rows; a copy of the buffer, or of all rows, per write would make it 256 times.
+    assert long < 70 * short
+
+
+def test_what_was_written_and_dropped_is_freed_during_the_recording():
+    alive = []
+
+    def loss(x):
+        for _ in range(5):
+            y = x * 1.0
+            y[0] = 2.0
+            alive.append(weakref.ref(y))
+        del y
+        gc.collect()
+        return np.sum(x) + sum(reference() is not None for reference in alive)
+
+    value, _ = mt.value_and_grad(loss)(np.ones(3))
+    assert value == 3.0
