@@ -212,6 +212,10 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
     if any(_part_of(how) for how in chain):
         _write_part(view, new)
         return
+    if root.shape == ():
+        if new.size:  # the one element, in any shape
+            _write_root(root, Ellipsis, np.reshape(new, ()))
+        return
     # Any other chain rearranges elements. Sending their numbers through it tells where each lies.
     places = np.arange(root.size).reshape(root.shape)
     for how in reversed(chain):
