@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -147,6 +148,14 @@ def test_a_list_made_in_the_call_and_put_into_two_fields_counts_once() -> None:
     assert chained(share, lambda a, b: b.items[0] * 2.0, Node(), Node())[0].x == 2.0
 
 
+def test_a_list_in_two_fields_and_in_an_object_that_the_call_made_counts_once() -> None:
+    a = Node()
+    b = Node(items=a.items)
+    first = lambda a, b: copy.copy(a).x * 0.0
+    of_a, of_b = chained(first, lambda a, b: b.items[0] * 2.0, a, b)
+    assert numbers(of_a.items) == numbers(of_b.items) == [2.0, 0.0]
+
+
 def test_a_gradient_taken_after_a_child_was_replaced_is_that_of_the_child_on_entry() -> None:
     a = Node(child=Node(5.0))
     old = a.child
@@ -216,7 +225,19 @@ def test_a_traced_tangent_of_a_rule_adds_up_like_a_plain_one() -> None:
     assert nested == [mt.grad(inner)(0.7)]
 
 
-# -- pause, writes in place ----------------------------------------------------------------------------------------------
+# -- arrays, pause, writes in place ------------------------------------------------------------------------------------
+
+
+def test_an_array_in_two_fields_is_one_in_a_deep_copy_as_well() -> None:
+    node = Node()
+    node.child = node.v
+
+    def keep_a_copy(node: Node) -> float:
+        node.other = copy.deepcopy(node)
+        return node.other.x
+
+    mt.grad(keep_a_copy)(node)
+    assert node.other.child is node.other.v
 
 
 def test_a_first_read_under_pause_in_a_nested_recording_keeps_the_outer_derivative() -> None:
