@@ -374,6 +374,8 @@ def _pull_set_item(
     """
     index, written_shape = saved
     base, value = parents
+    if issubclass(type(g), np.generic):
+        g = np.array(g)  # of a 0-d array; sums of those are scalars
     if is_plain_array(g):
         buffer = g if cotangents.owned[number] and cotangents.slots[number] is not g else g.copy()
         if written_shape is not None:
@@ -391,6 +393,9 @@ def _pull_set_item(
     if written_shape is not None:
         won = winners(index, g.shape)
         deliver(entries, cotangents, value, g[index] if won is None else g[index] * won)
+    if g.shape == ():
+        cotangents.add(base, g * 0.0)  # all of a 0-d array was overwritten
+        return
     rest = g.copy()
     rest[index] = 0.0
     cotangents.add(base, rest)
