@@ -137,13 +137,25 @@ class Operations:
     def real(self: Any) -> Any:
         return self if type(primal(self)) is float else np.real(self)
 
+    @real.setter
+    def real(self: Any, value: Any) -> None:
+        assign(np.real(self), Ellipsis, value)
+
     @property
     def imag(self: Any) -> Any:
         return np.imag(self)
 
+    @imag.setter
+    def imag(self: Any, value: Any) -> None:
+        assign(np.imag(self), Ellipsis, value)
+
     @property
     def flat(self: Any) -> Any:
-        return iter(np.ravel(self))
+        return Flat(self)
+
+    @flat.setter
+    def flat(self: Any, value: Any) -> None:
+        Flat(self)[:] = value
 
     def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)  # type: ignore[call-overload]
@@ -235,6 +247,30 @@ class Operations:
 
     def __rdivmod__(self: Any, other: Any) -> Any:
         return other // self, other % self
+
+
+class Flat:
+    """`x.flat`: the elements of an array in C order, one after the other, to be read and written."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.ravel(self.array))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[self._places(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        places = self._places(index)
+        # A value that is too short is taken again from its start.
+        self.array[places] = np.resize(value, places[0].shape) if np.ndim(value) else value
+
+    def _places(self, index: Any) -> tuple[Any, ...]:
+        return np.unravel_index(np.arange(self.array.size)[index], self.array.shape)
 
 
 def _target(name: str, out: Any, operands: Any) -> TracedArray | None:

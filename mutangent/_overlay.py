@@ -23,6 +23,8 @@ from ._structure import Child, Containers, Description, Group, Lifter, Lowerer, 
 from ._tangent import children
 from ._traced import TracedArray, primal
 
+# Values that other names may share, and change in place.
+_SHARED: Final = frozenset({np.ndarray, list, dict, deque})
 UNSET: Final = object()  # on entry the field had no value at all
 
 
@@ -150,13 +152,16 @@ class Overlay:
         name = field.name
         if name not in record.written:
             self._first_write(record, field)
-        record.values[name] = self._constant(value) if type(value) is np.ndarray else value
+        record.values[name] = self._followed(value) if type(value) in _SHARED else value
         if record.deleted:
             record.deleted.discard(name)
 
-    def _constant(self, array: Any) -> Any:
-        """What a field gives that an array was assigned to."""
-        return array
+    def _followed(self, value: Any) -> Any:
+        """What a field gives that an array, a list or a dict was assigned to."""
+        if type(value) is np.ndarray:
+            return value
+        known = self.containers.by_original.get(id(value))
+        return value if known is None else known.working
 
     def _first_write(self, record: Record, field: CapturedField) -> None:
         name = field.name
@@ -205,7 +210,7 @@ class Overlay:
                 record.born = True
                 record.entries[name] = UNSET
                 record.written[name] = None
-                record.values[name] = self._constant(value) if type(value) is np.ndarray else value
+                record.values[name] = self._followed(value) if type(value) in _SHARED else value
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

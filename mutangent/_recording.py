@@ -38,8 +38,8 @@ class Recording(Overlay):
         self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
         self._token: Token[Any] | None = None
 
-    def _constant(self, array: Any) -> Any:
-        return constant_array(self.tape, array)
+    def _followed(self, value: Any) -> Any:
+        return constant_array(self.tape, value) if type(value) is np.ndarray else super()._followed(value)
 
     def _is_mine(self, traced: TracedArray) -> bool:
         return traced._tape is self.tape

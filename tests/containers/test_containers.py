@@ -297,6 +297,22 @@ def test_a_list_that_two_fields_share_is_one():
     assert shared == [12.0, 3.0, 4.0]
 
 
+def test_a_list_assigned_by_its_global_name_is_the_one_that_is_followed():
+    items = [2.0, 3.0]
+
+    def loss(box):
+        box.v[0] = box.v[0] * 2
+        box.w = items
+        box.w.append(1.0)
+        return box.w[0] * box.w[1] * len(box.v)
+
+    box = Box(items)
+    assert mt.grad(loss)(box).v == [18.0, 12.0]
+    assert box.w is items
+    assert box.v is items
+    assert items == [4.0, 3.0, 1.0]
+
+
 def test_nested_containers_keep_their_identities():
     def loss(box):
         inner = box.v["rows"][1]

@@ -115,6 +115,38 @@ def test_a_part_of_a_complex_array_is_a_view(part):
     check_grads(loss, (np.array([1 + 2j, 0.5 - 1j]),), order=2)
 
 
+def test_the_parts_of_a_complex_array_are_assigned():
+    def loss(z, x):
+        z = z * 1.0
+        z.real = np.sin(x)
+        z.imag[0] = z.real[1] * 2
+        z.imag *= x
+        return np.sum(np.abs(z) ** 2)
+
+    check_grads(loss, (np.array([1 + 2j, 0.5 - 1j]), np.array([0.3, 0.8])), order=2)
+
+
+def test_elements_are_read_and_written_by_flat():
+    def loss(y, x):
+        y.flat[1] = y.flat[4] * x[0]
+        y.T.flat[::2] = x
+        y.flat[[0, 0]] *= 2
+        first = y.flat[:2]
+        y.flat[0] = 7.0
+        return np.sum(y**2) + np.sum(first) + sum(k * e for k, e in enumerate(y.flat)) + len(y.flat)
+
+    three_ways(lambda: (np.arange(1.0, 7.0).reshape(2, 3), np.array([0.5, 1.5])), loss, NUMERICAL)
+    check_grads(loss, (np.arange(1.0, 7.0).reshape(2, 3), np.array([0.5, 1.5])), order=2)
+
+
+def test_flat_is_assigned_as_a_whole():
+    def loss(y, x):
+        y.flat = x
+        return np.sum(y * np.arange(6.0).reshape(2, 3))
+
+    three_ways(lambda: (np.ones((2, 3)), np.array([0.5, 1.5])), loss, NUMERICAL)
+
+
 def test_numbers_taken_from_an_array_do_not_follow_it():
     def f(x):
         first = x[0]
