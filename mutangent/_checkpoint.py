@@ -158,6 +158,8 @@ class _FirstRun(Recording):
     """The first run. Its tape is thrown away; arrays that it wrote are handed to the frame."""
 
     def commit(self) -> None:
+        # What a view of a written array shows is read before that array gets its contents.
+        self.tape.mutable = {}
         Overlay.commit(self)
         frame: Any = self.outer
         frame.rewritten += [(array, root._value) for root, array in self.tape.shadowed.values()]
@@ -249,6 +251,10 @@ class _Segment:
 
         def output(value: Any) -> tuple[Any, Leaf]:
             nonlocal count
+            known = self.inside.arrays.get(id(value))
+            if known is not None and known[1] is not None:
+                # An array that the function was given is no new one, written or not.
+                return known[1], Leaf(-1, value)
             traced = append(entries, self.tape, UNPACK, call, count, value)
             count += 1
             return traced, Leaf(count - 1, value)
