@@ -179,14 +179,17 @@ class Operations:
         return np.copy(self, order)  # type: ignore[call-overload]
 
     def conjugate(self: Any) -> Any:
-        return self if type(primal(self)) is float else np.conjugate(self)
+        # Of a real array NumPy's method, unlike the function, gives the array itself.
+        return self if self.dtype.kind == "f" else np.conjugate(self)
 
     conj = conjugate
 
     def flatten(self: Any, order: str = "C") -> Any:
         return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
 
-    def astype(self: Any, dtype: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002 - order, casting, copy
+    def astype(self: Any, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:  # noqa: ARG002 - order, casting
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
         return apply(ASTYPE, (self, np.dtype(dtype)), EMPTY)
 
     def compress(self: Any, condition: Any, axis: Any = None) -> Any:

@@ -45,6 +45,9 @@ VIEWS = {
     "view of a column": lambda y: y[:, 1].ravel(),
     "transposed and flattened": lambda y: y[:, :2].T.ravel(),
     "nothing": lambda y: y[...],
+    "conj": lambda y: y.conj(),
+    "astype without a copy": lambda y: y.astype(float, copy=False),
+    "astype": lambda y: y.astype(float),
 }
 
 
