@@ -79,6 +79,10 @@ def _apply_to_constants(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]
     return _tied(row, y, first, Again(row.function, rest, kwargs))
 
 
+# Functions whose result is for writing, a copy or not; the strides decide.
+_COPYING: Final = frozenset({np.copy, np.reshape, np.ravel})
+
+
 def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
     """The result of a constant operation: a view of `x` as such, a copy of a sleeping array as another one."""
     if y is x._value:
@@ -86,7 +90,7 @@ def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
     if is_array(y) and is_differentiable(primal(y)):
         if row.linear and makes_view(y, x, how):
             return quiet_view(y, x, how)
-        if x._tape.owner is not None and row.function is np.copy:
+        if x._tape.owner is not None and row.function in _COPYING:
             return constant_array(x._tape.owner, y)
     return y
 

@@ -67,6 +67,18 @@ def test_an_array_assigned_to_a_field_inside_takes_traced_values():
     three_ways(lambda: (Box(np.ones(3)), array(X)), loss, (..., [2.0, 4.0, 6.0]))
 
 
+def test_a_copy_of_a_constant_array_takes_traced_values():
+    def loss(x):
+        box = Box(np.zeros((3, 2)).T)
+        flat, copy = box.v.reshape(-1), box.v.copy()
+        flat[1] = x[0] * 2
+        copy[:, 0] += x[:2]
+        box.v[box.v == 0] += x[2]
+        return np.sum(flat**2) + np.sum(copy**2) + np.sum(box.v)
+
+    three_ways(of_arrays(X), loss, ([10.0, 4.0, 6.0],))
+
+
 def test_an_array_of_an_object_made_inside_takes_traced_values():
     def loss(x):
         box = Box(np.zeros((2, 3)))
