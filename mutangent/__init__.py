@@ -11,6 +11,7 @@ from ._checkpoint import checkpoint, checkpoint_sequence
 from ._context import Context, pause, primal, stop_gradient
 from ._decorator import differentiable
 from ._errors import (
+    CheckpointError,
     ContextError,
     CotangentError,
     GradientTypeError,
@@ -34,6 +35,7 @@ from ._transforms import grad, value_and_grad, vjp
 __version__ = "0.1.0"
 
 __all__ = [
+    "CheckpointError",
     "Context",
     "ContextError",
     "CotangentError",

@@ -18,17 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import is_array
+from ._arrays import describe, is_array, spec_of
 from ._call import Frame, open_tape
+from ._errors import CheckpointError
 from ._fields import CapturedField, current, is_captured, overlay_var
 from ._identity import IdentityMap
 from ._in_place import assign
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
-from ._tangent import NONE, ZERO, Tangent, rebuild
+from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
-from ._traced import TracedArray, append, level_of, lower
+from ._traced import TracedArray, append, level_of, lower, primal
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,7 +163,12 @@ class _FirstRun(Recording):
         self.tape.mutable = {}
         Overlay.commit(self)
         frame: Any = self.outer
-        frame.rewritten += [(array, root._value) for root, array in self.tape.shadowed.values()]
+        for root, array in self.tape.shadowed.values():
+            if id(array) in frame.arrays:
+                frame.rewritten.append((array, root._value))
+            else:
+                array[...] = root._value  # made inside
+        self.tape.discarded = True
 
 
 class _SecondRun(Recording):
@@ -179,6 +185,8 @@ class _Replay(Overlay):
         super().__init__(current())
         self._inside = inside
         self.models: dict[int, Any] = {}
+        made = inside.containers.by_original.values()
+        self._deques = {id(each.description) for each in made if isinstance(each.original, deque)}
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         record = self._inside.log.get(id(obj))
@@ -206,7 +214,8 @@ class _Replay(Overlay):
             items = [
                 self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
             ]
-            known = self.models[id(description)] = rebuild(model, items)
+            rebuilt = deque(items) if id(description) in self._deques else rebuild(model, items)
+            known = self.models[id(description)] = rebuilt
         return known
 
 
@@ -248,16 +257,23 @@ class _Segment:
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
         count = 0
+        outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
+        self._refuse_new_containers(result)
 
         def output(value: Any) -> tuple[Any, Leaf]:
             nonlocal count
+            if id(value) in outputs:  # one array in two places stays one
+                return outputs[id(value)][1:]
             known = self.inside.arrays.get(id(value))
             if known is not None and known[1] is not None:
                 # An array that the function was given is no new one, written or not.
                 return known[1], Leaf(-1, value)
             traced = append(entries, self.tape, UNPACK, call, count, value)
             count += 1
-            return traced, Leaf(count - 1, value)
+            described = Leaf(count - 1, value)
+            if is_array(value):
+                outputs[id(value)] = (value, traced, described)
+            return traced, described
 
         lifter = Lifter(output, is_captured, Containers())
         traced, self.value = lifter.lift(result, "the result of a checkpointed function")
@@ -277,6 +293,7 @@ class _Segment:
                     if not isinstance(item, list | dict | deque):
                         made.working[key], described[key] = lifter.lift(item, "an item")
                 self.containers.append((made.description, described))
+        self._lock_views(outputs)
         self.inside.commit()
         for array, final in self.inside.rewritten:
             original, layer = self.inside.arrays[id(array)]
@@ -288,6 +305,78 @@ class _Segment:
             assign(layer, Ellipsis, new)
         self.inside.outer = None
         return traced
+
+    def _refuse_new_containers(self, result: Any) -> None:
+        """Refuse what the second run could not be matched with: lists that are new, or of kinds with rules of their own."""
+        containers = self.inside.containers
+        for made in containers.by_original.values():
+            plain = type(made.original) in (list, dict, set, bytearray) or is_array(made.original)
+            if not plain and not (type(made.original) is deque and made.original.maxlen is None):
+                raise CheckpointError(
+                    f"a checkpointed function reached a {type(made.original).__name__}, which cannot be shown to its "
+                    "second run as it was. Use a list, dict or deque without maxlen, or leave it outside of the function."
+                )
+            before = {id(item) for item in made.lifted_before or []}
+            items = made.working.values() if isinstance(made.working, dict) else made.working
+            for item in items if isinstance(made.working, list | dict | deque) else ():
+                if isinstance(item, list | dict | deque) and id(item) not in before:
+                    raise _new_container(item, f"a {type(made.original).__name__}")
+        for record, name in self.inside.written():
+            pending = [] if record.born else [record.values[name]]
+            while pending:
+                value = pending.pop()
+                if isinstance(value, list | dict | deque):
+                    raise _new_container(value, f"{type(record.obj).__name__}.{name}")
+                pending += value if isinstance(value, tuple) else ()
+        pending = [result]
+        while pending:
+            value = pending.pop()
+            if id(value) in containers.by_working:
+                raise CheckpointError(
+                    f"a checkpointed function returned a {type(value).__name__} that is also in a field or argument. "
+                    "Return nothing for it; the field or argument shows what was done to it."
+                )
+            pending += children(value) or ()
+
+    def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> None:
+        """A result that shares memory with another, or with what was given, cannot be written in place."""
+        views = [
+            (value, traced)
+            for value, traced, _ in outputs.values()
+            if type(value) is np.ndarray and value.base is not None
+        ]
+        given = [(array, layer) for array, layer in self.inside.arrays.values()]
+        for view, traced in views:
+            for other, its in [*[(value, each) for value, each, _ in outputs.values()], *given]:
+                if other is not view and type(other) is np.ndarray and np.may_share_memory(view, other):
+                    self.tape.locked[id(traced)] = traced
+                    if its is not None:
+                        self.tape.locked[id(its)] = its
+
+    def _compare(self, second: Recording, result: Any) -> None:
+        """Raise if the second run gave something else than the first."""
+        pairs = [(self.value, result)]
+        for obj, name, description in self.written:
+            if not self.inside.log[id(obj)].born:
+                record = second.log.get(id(obj))
+                pairs.append((description, None if record is None else record.values.get(name)))
+        while pairs:
+            description, value = pairs.pop()
+            if type(description) is Group:
+                items = children(value)
+                if items is None or len(items) != len(description.items):
+                    raise _other_result(value)
+                pairs += zip(description.items, items, strict=True)
+            elif type(description) is Leaf:
+                first, again = description.entry, primal(value)
+                kind = spec_of(primal(first)).dtype
+                tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9
+                if (
+                    np.shape(primal(first)) != np.shape(again)
+                    or again is None
+                    or not np.allclose(primal(first), again, rtol=tolerance, atol=1e-30, equal_nan=True)
+                ):
+                    raise _other_result(value)
 
     def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
         """Run the function again and pull the cotangents back through that run."""
@@ -305,6 +394,7 @@ class _Segment:
             overlay_var.reset(token)
             for generator, state in now:
                 _set_state(generator, state)
+        self._compare(second, result)
         gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
         slots = gradients.cotangents.slots
         counted: set[int] = set()
@@ -323,10 +413,12 @@ class _Segment:
     ) -> list[tuple[int, Any]]:
         """Nodes of the second run with the cotangents of what the first one returned and wrote."""
         seen: set[tuple[int, int]] = set()
+        cotangents = dict(cotangents)  # each counts once, in whatever place its array is found first
         known: IdentityMap[Tangent] = IdentityMap()
+        for obj, _, _ in self.written:
+            known.setdefault(obj, Tangent._shell(type(obj), {}))
         for obj, name, description in self.written:
-            tangent = known.setdefault(obj, Tangent._shell(type(obj), {}))
-            tangent._fields[name] = _cotangent(description, cotangents, known)
+            known[obj]._fields[name] = _cotangent(description, cotangents, known)
         seeds = match(second, result, _cotangent(self.value, cotangents, known), "the result", seen)
         for obj, tangent in known.items():
             if not self.inside.log[id(obj)].born:
@@ -341,6 +433,7 @@ class _Segment:
                 )
         for kept, number in self.rewritten:
             if number in cotangents:
+                # Several descriptions of one array were noted; the second run wrote one of them.
                 roots = [root for root, array in second.tape.shadowed.values() if array is kept.entry]
                 seeds += [(root._node, cotangents[number]) for root in roots]
         return seeds
@@ -368,10 +461,26 @@ class _Segment:
         return self.generators + fields
 
 
+def _new_container(value: Any, where: str) -> CheckpointError:
+    return CheckpointError(
+        f"a checkpointed function put a {type(value).__name__} into {where}. It may change a list, dict or deque that is "
+        "there, but a new one, or another name for one, must be assigned outside of it."
+    )
+
+
+def _other_result(value: Any) -> CheckpointError:
+    return CheckpointError(
+        f"a checkpointed function gave {describe(primal(value))} when it was run again in the backward pass, and not "
+        "what it gave the first time. It depends on something that is neither an argument nor a captured field: a global "
+        "or closure variable that changed, a global random generator, an iterator. Pass that as an argument, or hold it in "
+        "a field."
+    )
+
+
 def _cotangent(description: Description, cotangents: dict[int, Any], known: IdentityMap[Tangent]) -> Any:
-    """The cotangent of a described result; ZeroTangent where nothing flowed."""
+    """The cotangent of a described result, taken out of `cotangents`; ZeroTangent where nothing flowed."""
     if type(description) is Leaf:
-        return cotangents.get(description.node, ZERO)
+        return cotangents.pop(description.node, ZERO)
     if type(description) is Child:
         return known.get(description.primal, ZERO)
     if type(description) is Group:

@@ -25,6 +25,10 @@ class ContextError(MutangentError, RuntimeError):
     """A context was entered twice, left out of order, or asked for a value that it did not compute."""
 
 
+class CheckpointError(MutangentError, RuntimeError):
+    """A checkpointed function did something that running it again cannot repeat."""
+
+
 class CotangentError(MutangentError, ValueError):
     """A cotangent has not the shape, dtype or structure of the value it belongs to."""
 

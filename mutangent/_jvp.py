@@ -154,7 +154,7 @@ class Forward(Recording):
                         shell._fields[name] = visit(self.read(obj, fields[name]))
                     except AttributeError:
                         continue  # not set
-        del visit  # it refers to itself, and to this recording
+        visit = None  # type: ignore[assignment]  # it refers to itself, and to this recording
         return result
 
     def _tangent_of_number(self, value: Any) -> Any:

@@ -277,7 +277,7 @@ class Tangent:
             for name in field_names(shell._cls):
                 present = ZERO if value is ZERO else value[name]
                 shell._fields[name] = visit(present, likes.get(name))
-        del visit  # it refers to itself
+        visit = None  # type: ignore[assignment]  # it refers to itself
         return result
 
 
@@ -377,7 +377,7 @@ def combine(leaf: Callable[..., Any], *roots: Any) -> Any:
             shell._fields[name] = visit(
                 *(value[name] if isinstance(value, Tangent) else value for value in values)
             )
-    del visit  # it refers to itself, and to all that it made
+    visit = None  # type: ignore[assignment]  # it refers to itself, and to all that it made
     return result
 
 

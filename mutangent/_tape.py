@@ -87,6 +87,7 @@ class Tape:
         "before",
         "borrowed",
         "detached",
+        "discarded",
         "entries",
         "kept",
         "leaf_ids",
@@ -111,6 +112,7 @@ class Tape:
             entries  # the same list until the recording is closed, also in `pause()`
         )
         self.serial = next(_serials)
+        self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._sums: list[tuple[Any, int]] = []
         # For arrays written in place, by the identity of a traced value; see `_in_place`.

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from ._arrays import COMPLEX128, FLOAT64, describe, is_array, is_differentiable, spec_of
-from ._errors import GradientTypeError, NoRuleError, TracedValueError
+from ._errors import CheckpointError, GradientTypeError, NoRuleError, TracedValueError
 from ._tape import CALL, LEAF, UNPACK, Tape
 
 _new: Final = object.__new__
@@ -181,6 +181,11 @@ def collect(value: Any, found: list[TracedArray]) -> None:
     if type(value) is TracedArray:
         layer: Any = value
         while type(layer) is TracedArray and layer._tape.entries is None:
+            if layer._tape.discarded:
+                raise CheckpointError(
+                    f"{describe(primal(value))} was computed in a checkpointed function and left it by a name that is "
+                    "neither its result nor a captured field, so it has no gradient. Return it, or put it into a field."
+                )
             layer = layer._value
         if type(layer) is TracedArray:
             found.append(layer)

@@ -1,0 +1,162 @@
+"""What a second run could not repeat is refused, or right: never a wrong gradient."""
+
+from collections import defaultdict, deque
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class M:
+    x: object = None
+    d: object = None
+    items: object = mt.field(factory=list)
+
+
+def model():
+    return M(np.array([1.0, 2.0]))
+
+
+def test_a_new_dict_put_into_a_list_is_refused():
+    @mt.checkpoint
+    def f(m):
+        m.items.append({"a": m.x**2})
+
+    m = model()
+    with pytest.raises(mt.CheckpointError, match="put a dict into a list"):
+        mt.grad(lambda m: f(m) or np.sum(m.items[0]["a"]))(m)
+    assert m.items == []
+
+
+def test_a_new_list_put_into_a_field_is_refused():
+    @mt.checkpoint
+    def f(m):
+        m.d = [m.x * 2]
+
+    with pytest.raises(mt.CheckpointError, match=r"put a list into M\.d"):
+        mt.grad(lambda m: f(m) or np.sum(m.d[0]))(model())
+
+
+def test_a_new_object_with_a_list_put_into_a_field_has_its_gradient():
+    @mt.checkpoint
+    def f(m):
+        m.d = M(m.x * 3, items=[m.x * 2])
+
+    def loss(m):
+        f(m)
+        return np.sum(m.d.items[0] * m.d.x)
+
+    np.testing.assert_allclose(mt.grad(loss)(model()).x, [12.0, 24.0])
+
+
+def test_a_list_of_a_field_is_not_returned():
+    @mt.checkpoint
+    def f(m):
+        m.items.append(m.x * 2)
+        return m.items
+
+    with pytest.raises(mt.CheckpointError, match="returned a list that is also in a field"):
+        mt.grad(lambda m: np.sum(f(m)[0]))(model())
+
+
+def test_one_array_in_two_places_stays_one():
+    @mt.checkpoint
+    def f(m):
+        m.d = m.x * 2
+        return m.d, m.d
+
+    def loss(m):
+        y, z = f(m)
+        y += m.x
+        return np.sum(m.d**2) + np.sum(z)
+
+    m = model()
+    # d = y = z = 3 x
+    np.testing.assert_allclose(mt.grad(loss)(m).x, 18 * np.array([1.0, 2.0]) + 3.0)
+    np.testing.assert_allclose(m.d, [3.0, 6.0])
+
+
+def test_a_state_that_is_also_returned_counts_once():
+    @mt.checkpoint
+    def f(m):
+        m.d = np.tanh(m.x)
+        return m.d
+
+    mt.testing.check_grads(lambda m: np.sum(f(m) * m.d), (model(),), order=2)
+
+
+def test_a_view_of_what_was_given_is_not_written():
+    @mt.checkpoint
+    def f(m):
+        m.d = m.x[1:]
+
+    def loss(m):
+        f(m)
+        m.d[0] = 5.0
+        return np.sum(m.x)
+
+    with pytest.raises(mt.InPlaceError):
+        mt.grad(loss)(model())
+
+
+@pytest.mark.parametrize("kind", [lambda: deque([1.0], maxlen=1), lambda: defaultdict(float, a=1.0)])
+def test_containers_with_rules_of_their_own_are_refused(kind):
+    m = M(np.ones(2), kind())
+    with pytest.raises(mt.CheckpointError, match=r"reached a (deque|defaultdict)"):
+        mt.grad(mt.checkpoint(lambda m: np.sum(m.x) * len(m.d)))(m)
+
+
+def test_a_deque_is_shown_as_one():
+    m = M(np.ones(2), deque([1.0, 2.0]))
+
+    @mt.checkpoint
+    def f(m):
+        m.d.append(m.d.popleft() * 3.0)
+        return m.d[-1] * m.d[0]
+
+    assert mt.grad(f)(m).d == [6.0, 3.0]
+    assert list(m.d) == [2.0, 3.0]
+
+
+def test_a_closure_variable_that_changed_is_found():
+    @mt.checkpoint
+    def f(x):
+        return x**2 * i
+
+    def loss(x):
+        nonlocal i
+        total = 0.0
+        for i in range(1, 4):  # noqa: B007 - `f` reads it
+            total = total + f(x)
+        return total
+
+    i = 0
+    with pytest.raises(mt.CheckpointError, match="not what it gave the first time"):
+        mt.grad(loss)(3.0)
+
+
+def test_a_value_that_escapes_by_a_closure_list_is_found():
+    kept = []
+
+    @mt.checkpoint
+    def f(x):
+        kept.append(x * 2)
+        return x
+
+    with pytest.raises(mt.CheckpointError, match="neither its result nor a captured field"):
+        mt.grad(lambda x: f(x) * kept[0])(3.0)
+
+
+def test_arrays_made_inside_may_be_written_in_place():
+    @mt.checkpoint
+    def f(m):
+        m.d = np.zeros(2)
+        m.d[0] = m.x[1] ** 2
+        z = np.zeros_like(m.x)
+        z[1] = m.x[0]
+        return np.sum(z * m.x) + m.d[0]
+
+    # x0 x1 + x1²
+    np.testing.assert_allclose(mt.grad(f)(model()).x, [2.0, 1.0 + 4.0])
