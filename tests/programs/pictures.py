@@ -158,7 +158,7 @@ class Form:
                 shape.parts[name] = self.visit(part)
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, float) or type(value) is np.ndarray:
+        if isinstance(value, float | np.floating) or type(value) is np.ndarray:
             leaf = Leaf(self.size, np.size(value), value)
             self.size += leaf.size
             return leaf
