@@ -367,7 +367,9 @@ class _Segment:
                 if items is None or len(items) != len(description.items):
                     raise _other_result(value)
                 pairs += zip(description.items, items, strict=True)
-            elif type(description) is Leaf:
+            elif (
+                type(description) is Leaf and description.node >= 0
+            ):  # not an array that was given, and may be written
                 first, again = description.entry, primal(value)
                 kind = spec_of(primal(first)).dtype
                 tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9

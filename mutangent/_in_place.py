@@ -175,8 +175,9 @@ def _own_buffer(root: TracedArray) -> Any:
     tape = root._tape
     if id(root) in tape.locked:
         raise InPlaceError(
-            f"{describe(primal(root))} is written in place, and a user's rule returned it, or part of it, as its "
-            "result, so that two names share memory. Let the rule return a copy."
+            f"{describe(primal(root))} is written in place, and another name shares its memory: a user's rule "
+            "or a checkpointed function returned it, or part of it, or a deep copy holds it twice. Use a copy first: "
+            "`x = x.copy()`."
         )
     if id(root) not in tape.mutable:
         if id(root) in tape.leaves:

@@ -170,8 +170,17 @@ class Operations:
     def __copy__(self: Any) -> Any:
         return self.copy()
 
-    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
-        return self.copy()
+    def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
+        made = self.copy()
+        if made is self:
+            return made
+        # One array in two fields is two traced values, each with its own share, and one array in the copy.
+        first = memo.setdefault(("mutangent", id(self._value)), made)
+        if first is not made and type(made) is TracedArray and type(first) is TracedArray:
+            made._value = first._value
+            for each in (first, made):
+                each._tape.locked[id(each)] = each
+        return made
 
     def copy(self: Any, order: str = "C") -> Any:
         if not is_array(primal(self)):

@@ -300,6 +300,7 @@ class Overlay:
         for record, name, value in final:
             if isinstance(value, list | dict | deque | tuple):
                 record.values[name] = frozen(value, known)
+        self.containers.frozen.update({id(made): source for source, made in known.values()})
         for record in records if known else ():
             for name, value in record.values.items():
                 if id(value) in known:

@@ -383,9 +383,10 @@ def match(
             continue
         if not isinstance(value, tuple):
             # One object, list or inner gradient has one cotangent, in all of its places.
-            if (id(value), id(cotangent)) in seen:
+            key = (recording.containers.identity_of(value), id(cotangent))
+            if key in seen:
                 continue
-            seen.add((id(value), id(cotangent)))
+            seen.add(key)
         if isinstance(value, Tangent) and isinstance(cotangent, Tangent) and value._cls is cotangent._cls:
             where = f"{where}, Tangent[{value._cls.__name__}]"
             pending += [(value[name], cotangent[name], f"{where}.{name}") for name in cotangent]

@@ -139,12 +139,19 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("by_original", "by_working", "bystanders")
+    __slots__ = ("by_original", "by_working", "bystanders", "frozen")
 
     def __init__(self) -> None:
+        self.frozen: dict[int, Any] = {}  # by the identity of a frozen copy, what it is a copy of
         self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
         self.by_original: dict[int, WorkingCopy] = {}
         self.by_working: dict[int, WorkingCopy] = {}
+
+    def identity_of(self, container: Any) -> int:
+        """The id of the container that `container` is a copy of, working or frozen; its own if it is none."""
+        container = self.frozen.get(id(container), container)
+        made = self.by_working.get(id(container))
+        return id(container if made is None else made.original)
 
     def copy_of(self, original: Any) -> Any:
         """A working copy of something mutable without tangent space: a set, an integer array."""
