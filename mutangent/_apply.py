@@ -417,6 +417,7 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
     except AttributeError:
         shape, dtype = (), COMPLEX128 if type(y) is complex else FLOAT64
     traced: TracedArray = _new(TracedArray)
+    traced._base = None
     traced._value = y
     traced._tape = tape
     if type(entries) is list:
@@ -484,12 +485,13 @@ def get_item(x: TracedArray, index: Any) -> Any:
     """Record `x[index]`."""
     tape = x._tape
     entries = tape.entries
-    kept = plain_index(index)
+    simple = type(index) is int or type(index) is slice
+    kept = index if simple else plain_index(index)
     if entries is None:
         return _get_constant_item(x, index, kept)
     value = x._value[kept]
     if type(value) is np.ndarray or type(value) is TracedArray:
-        is_view = is_basic_index(kept) and is_item_view(value, kept)
+        is_view = is_array(value) if simple else is_basic_index(kept) and is_item_view(value, kept)
         if is_view and id(x) in tape.mutable and type(value) is np.ndarray:
             # So that the buffer stays without other references, and the next write is cheap.
             value = value.copy(order="K")

@@ -438,7 +438,7 @@ def give_back(tape: Tape, changed: bool) -> None:
             for handle in (root, *views_of(root)):
                 tape.returned[id(handle)] = (handle, handle._node)
         if base_of(root) is not None:
-            del root._base, root._how
+            root._base = None
         root._tape, root._node, root._value = saved._tape, saved._node, saved._value
         move_views(root, tape)
         outdate(root)

@@ -39,8 +39,8 @@ class TracedArray:
     _value: Any
     _tape: Tape
     _node: int
-    # Set on views only; see `_in_place`.
-    _base: TracedArray
+    # Of a view; see `_views`.
+    _base: TracedArray | None
     _how: Any
 
     def __init__(self) -> None:
@@ -227,6 +227,7 @@ def level_of(x: TracedArray, tape: Tape) -> TracedArray | None:
 def new_traced(tape: Tape, node: int, value: Any) -> TracedArray:
     """A traced value for a node that exists already."""
     traced: TracedArray = _new(TracedArray)
+    traced._base = None
     traced._value = value
     traced._tape = tape
     traced._node = node
@@ -260,6 +261,7 @@ def append(
     except AttributeError:
         shape, dtype = (), COMPLEX128 if type(value) is complex else FLOAT64
     traced: TracedArray = _new(TracedArray)
+    traced._base = None
     traced._value = value
     traced._tape = tape
     if type(entries) is list:

@@ -23,7 +23,6 @@ from ._arrays import is_array
 from ._tape import Tape
 from ._traced import TracedArray, new_constant, new_traced, primal
 
-_get_base: Final = TracedArray.__dict__["_base"].__get__
 _get_value: Final = TracedArray.__dict__["_value"].__get__
 
 
@@ -59,11 +58,7 @@ def register_view(view: TracedArray, base: TracedArray, how: Any) -> None:
 
 def base_of(x: TracedArray) -> TracedArray | None:
     """The handle that `x` is a view of, or None."""
-    try:
-        base: TracedArray = _get_base(x)
-    except AttributeError:
-        return None
-    return base
+    return x._base
 
 
 def root_of(x: TracedArray) -> TracedArray:
