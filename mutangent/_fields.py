@@ -59,10 +59,12 @@ class CapturedField:
         return f"<captured field {self.name}>"
 
     def __get__(self, obj: Any, cls: type | None = None) -> Any:
+        overlay = _get()
+        if overlay is None:
+            return self if obj is None else self.raw_get(obj)
         if obj is None:
             return self
-        overlay = _get()
-        if overlay is None or overlay.thread != get_ident():
+        if overlay.thread != get_ident():
             return self.raw_get(obj)
         record = overlay.records.get(id(obj))
         if record is not None:
