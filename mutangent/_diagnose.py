@@ -20,7 +20,7 @@ from ._fields import CapturedField, is_captured, schema_of
 from ._finite import CheckedCotangents, FiniteCheck, checked_sweep
 from ._history import NOTHING_FLOWS, History, Version
 from ._overlay import UNSET, Unread
-from ._recording import Gradients, Recording, _leaf_maker
+from ._recording import Gradients, Recording, leaf_maker
 from ._structure import Description, Lifter
 from ._tape import SET_ITEM, Entry, Tape
 from ._traced import TracedArray
@@ -92,7 +92,7 @@ class DiagnosedRecording(Recording):
         entries = LookingEntries(self.history, self.check)
         self.entries = entries
         self.tape = Tape(entries)
-        self.lifter = Lifter(_leaf_maker(entries, self.tape), is_captured, self.containers)
+        self.lifter = Lifter(leaf_maker(entries, self.tape), is_captured, self.containers)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

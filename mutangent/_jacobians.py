@@ -14,7 +14,7 @@ from ._errors import GradientTypeError
 from ._jvp import jvp
 from ._tangent import NONE
 from ._traced import TracedArray, primal, require_scalar
-from ._transforms import _position, grad, vjp
+from ._transforms import argument_position, grad, vjp
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
@@ -200,7 +200,7 @@ def _of_one(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: int
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """`f` as a function of one of its arguments and the containers among the others, in which it may leave something."""
-    position = _position(f, args, argnums)
+    position = argument_position(f, args, argnums)
     _require_number(args[position], f"argument {position}")
     passed = [position, *(k for k, arg in enumerate(args) if isinstance(arg, list | dict | deque))]
 

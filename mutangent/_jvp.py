@@ -16,7 +16,7 @@ from ._errors import CotangentError
 from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
-from ._recording import Recording, _leaf_maker, check_array, zero_like
+from ._recording import Recording, check_array, leaf_maker, zero_like
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
 from ._tangent import (
     NONE,
@@ -177,7 +177,7 @@ class Forward(Recording):
 def _handle_maker(tape: ForwardTape) -> MakeLeaf:
     """How a recording without entries makes leaves: without a tangent. The handle stands in the description."""
     entries: Any = tape.all
-    make = _leaf_maker(entries, tape)
+    make = leaf_maker(entries, tape)
 
     def handle(value: Any) -> tuple[TracedArray, Leaf]:
         made: Any

@@ -35,7 +35,7 @@ class Recording(Overlay):
         self.roots: list[Description] = []  # descriptions of the arguments
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
-        self.lifter = Lifter(_leaf_maker(self.entries, self.tape), is_captured, self.containers)
+        self.lifter = Lifter(leaf_maker(self.entries, self.tape), is_captured, self.containers)
         self._token: Token[Any] | None = None
 
     def _followed(self, value: Any) -> Any:
@@ -175,7 +175,7 @@ class Recording(Overlay):
                 overlay_var.reset(token)
 
 
-def _leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[TracedArray, Leaf]]:
+def leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[TracedArray, Leaf]]:
     """How a recording makes leaves; no method of it, so that a recording is no reference cycle."""
 
     def leaf(value: Any) -> tuple[TracedArray, Leaf]:

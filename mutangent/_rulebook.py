@@ -20,7 +20,7 @@ A rule is data. Five forms cover NumPy:
 A parameter whose name begins with an underscore is not read, so its value is not kept alive by the tape. An
 elementwise expression gets None for it, a pullback a `Spec` (shape and dtype).
 
-Users' own rules (`rrule` of a NumPy function) bring closures and have a form of their own, `UserRule`.
+Users' own rules (`rrule` of a NumPy function) bring closures; they are kept in `Rule.user`.
 """
 
 from __future__ import annotations

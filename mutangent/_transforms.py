@@ -98,7 +98,7 @@ def value_and_grad(
 
     @functools.wraps(f, updated=())
     def value_and_grad_of_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        chosen = [_position(f, args, position) for position in positions]
+        chosen = [argument_position(f, args, position) for position in positions]
         call = functools.partial(f, **kwargs) if kwargs else f
 
         def target(result: Any) -> Any:
@@ -213,7 +213,7 @@ def _name(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
 
-def _position(f: Callable[..., Any], args: tuple[Any, ...], position: int) -> int:
+def argument_position(f: Callable[..., Any], args: tuple[Any, ...], position: int) -> int:
     """A checked argument number; raises if that argument has no gradient."""
     actual = position + len(args) if position < 0 else position
     if not 0 <= actual < len(args):
