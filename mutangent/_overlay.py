@@ -16,10 +16,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable
+from ._arrays import is_array
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
-from ._structure import Child, Containers, Description, Group, Lifter, Lowerer, frozen, refuse_uncaptured
+from ._structure import (
+    Child,
+    Containers,
+    Description,
+    Group,
+    Lifter,
+    Lowerer,
+    frozen,
+    refuse_own_fields,
+    refuse_uncaptured,
+)
 from ._tangent import children
 from ._traced import TracedArray, primal
 
@@ -102,14 +112,8 @@ class Overlay:
         if record is None:
             schema = schema_of(type(obj))
             assert schema is not None
-            for name in schema.uncaptured:
-                held = getattr(obj, name, None)
-                if is_differentiable(primal(held)):
-                    raise NotCapturedError(
-                        f"{type(obj).__name__}.{name} holds {describe(held)}, but class {type(obj).__name__} only "
-                        "inherits capture, so its own fields would be constant. "
-                        f"Put @mutangent.differentiable on class {type(obj).__name__}."
-                    )
+            if schema.uncaptured:
+                refuse_own_fields(obj)
             record = self.records[id(obj)] = Record(obj, schema)
         return record
 

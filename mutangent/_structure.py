@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
+from ._fields import schema_of
 from ._in_place import detached, is_entry, settle
 from ._tangent import Tangent, children, combine, rebuild
 from ._traced import TracedArray, primal
@@ -211,9 +212,7 @@ class Lifter:
             return self.containers.copy_of(value), None
         if hasattr(value, "__dict__") and not callable(value):
             self.containers.bystanders.append(value)
-            if isinstance(value, SimpleNamespace | MutableMapping | MutableSequence):
-                _refuse_unknown_container(value, where)
-        refuse_uncaptured(value, where, self.is_captured)
+        refuse_unfollowed(value, where, self.is_captured)
         return value, None
 
     def _lift_mutable(self, value: Any, where: str) -> tuple[Any, Description]:
@@ -282,6 +281,30 @@ def refuse_uncaptured(
                 )
             pending += [(item, f"{kind}.{name}") for item in (children(held) or [held])]
     return list(seen.values())
+
+
+def refuse_unfollowed(value: Any, where: str, is_captured: Callable[[Any], bool]) -> None:
+    """Raise if `value`, which is no number, captured object or container, holds float arrays."""
+    if (
+        hasattr(value, "__dict__")
+        and not callable(value)
+        and isinstance(value, SimpleNamespace | MutableMapping | MutableSequence)
+    ):
+        _refuse_unknown_container(value, where)
+    refuse_uncaptured(value, where, is_captured)
+
+
+def refuse_own_fields(obj: Any) -> None:
+    """Raise if a subclass of a captured class, itself not decorated, has added fields that hold numbers."""
+    schema = schema_of(type(obj))
+    for name in schema.uncaptured if schema is not None else ():
+        held = getattr(obj, name, None)
+        if is_differentiable(primal(held)):
+            raise NotCapturedError(
+                f"{type(obj).__name__}.{name} holds {describe(held)}, but class {type(obj).__name__} only "
+                "inherits capture, so its own fields would be constant. "
+                f"Put @mutangent.differentiable on class {type(obj).__name__}."
+            )
 
 
 def _refuse_unknown_container(value: Any, where: str) -> None:

@@ -41,6 +41,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_context",
             "_jvp",
             "_jacobians",
+            "_layout",
         },
     ),
     (6, {"testing.*"}),

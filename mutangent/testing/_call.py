@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mutangent._fields import current
+from mutangent._layout import Leaf, Object
 from mutangent._transforms import vjp
 
-from ._layout import Layout, Leaf, Object
+from ._layout import Layout
 from ._numbers import cast
 from ._trial import Trial
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mutangent._arrays import describe, is_array, is_differentiable, spec_of
+from mutangent._layout import Leaf
 from mutangent._primitive import Primitive
 from mutangent._rulebook import no_rule, rule
 from mutangent._tangent import NoTangent, ZeroTangent
@@ -17,7 +18,7 @@ from mutangent._traced import primal
 
 from ._call import layout_of, refuse_others
 from ._derivative import check_at
-from ._layout import Layout, Leaf
+from ._layout import Layout
 from ._point import Point
 from ._trial import Trial
 

@@ -1,138 +1,36 @@
-"""Which numbers a value is made of, in which order, and where they sit.
-
-A `Layout` is a picture of arguments, or of results and objects, at one moment: a tree of nodes in which every object,
-list and dict stands once, and a flat list of its leaves, the float and complex numbers and arrays. Deep copies have the
-same layout, so the number of a leaf names the same place in all of them.
-
-Arrays are not objects: an array in two fields is two leaves with a tangent each. But it is one thing that can be moved,
-one *slot*.
-"""
+"""What a check does with a layout: put other numbers into the places, and pair the places with tangents."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from mutangent._arrays import describe, is_array, is_differentiable
-from mutangent._fields import CapturedField, current, is_captured, schema_of
+from mutangent._arrays import describe
+from mutangent._fields import current, is_captured
 from mutangent._identity import IdentityMap
-from mutangent._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, field_names, rebuild
-from mutangent._traced import TracedArray
+from mutangent._layout import Group, Leaf, Object, Place, fields_of
+from mutangent._layout import Layout as PlainLayout
+from mutangent._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 
 Fail = Callable[[str], NoReturn]
 
 
-class Leaf:
-    """A number or array: its place, and the value that it has there.
+class Layout(PlainLayout):
+    """The layout of arguments, results and objects. Looking at a field is no reading of it: nothing is recorded."""
 
-    `owner` is the object in whose field it sits, None in an argument or a result. `within` is the way from there.
-    """
+    def _is_object(self, value: Any) -> bool:
+        return is_captured(value)
 
-    __slots__ = ("number", "owner", "slot", "value", "within")
-
-    def __init__(self, owner: Object | None, within: str, value: Any, number: int, slot: int) -> None:
-        self.owner = owner
-        self.within = within
-        self.value = value
-        self.number = number
-        self.slot = slot
-
-    @property
-    def path(self) -> str:
-        """The place in the words of a message: ``args[0].cell.Wi``."""
-        return f"{self.owner.path}{self.within}" if self.owner else self.within
-
-
-class Object:
-    """A captured object."""
-
-    __slots__ = ("fields", "path", "primal")
-
-    def __init__(self, path: str, primal: Any) -> None:
-        self.path = path
-        self.primal = primal
-        self.fields: dict[str, Node] = {}
-
-
-class Group:
-    """A tuple, list or dict."""
-
-    __slots__ = ("items", "keys", "path", "primal")
-
-    def __init__(self, path: str, primal: Any) -> None:
-        self.path = path
-        self.primal = primal
-        self.keys: list[Any] = list(primal) if isinstance(primal, dict) else list(range(len(primal)))
-        self.items: list[Node] = []
-
-
-Node = Leaf | Object | Group | None  # None: a value without tangent space
-
-
-class Layout:
-    """The layout of some values.
-
-    Parameters
-    ----------
-    roots : iterable of (value, str)
-        The values with their names for messages.
-    """
-
-    def __init__(self, roots: Iterable[tuple[Any, str]]) -> None:
-        self.leaves: list[Leaf] = []
-        self.slots: list[Leaf] = []  # the first leaf of each slot
-        self.objects: list[Object] = []
-        self._slot_of: dict[int, int] = {}
-        self._known: dict[int, Object | Group] = {}
-        self._pending: deque[Object] = deque()
-        self._roots = list(roots)
-        self.nodes = [self._visit(value, None, name) for value, name in self._roots]
-        while self._pending:
-            self._visit_fields(self._pending.popleft())
-
-    def _visit(self, value: Any, owner: Object | None, within: str) -> Node:
-        if type(value) is TracedArray or is_differentiable(value):
-            return self._leaf(value, owner, within)
-        path = f"{owner.path}{within}" if owner else within
-        if is_captured(value):
-            if id(value) not in self._known:
-                node = self._known[id(value)] = Object(path, value)
-                self.objects.append(node)
-                self._pending.append(node)
-            return self._known[id(value)]
-        items = children(value)
-        if items is None:
-            return None
-        if id(value) in self._known:
-            return self._known[id(value)]
-        group = Group(path, value)
-        if not isinstance(
-            value, tuple
-        ):  # a tuple has no identity worth keeping: its arrays are leaves in each place
-            self._known[id(value)] = group
-        for key, item in zip(group.keys, items, strict=True):
-            group.items.append(self._visit(item, owner, f"{within}[{key!r}]"))
-        return group
-
-    def _visit_fields(self, node: Object) -> None:
+    def _parts(self, value: Any) -> Iterator[tuple[str, Any]]:
         overlay = current()
-        for name, field in _fields(node).items():
+        for name, field in fields_of(type(value)).items():
             try:
-                value = field.raw_get(node.primal) if overlay is None else overlay.peek(node.primal, field)
+                yield name, field.raw_get(value) if overlay is None else overlay.peek(value, field)
             except AttributeError:
                 continue  # not set
-            node.fields[name] = self._visit(value, node, f".{name}")
 
-    def _leaf(self, value: Any, owner: Object | None, within: str) -> Leaf:
-        slot = len(self.slots)
-        if is_array(value):
-            slot = self._slot_of.setdefault(id(value), slot)
-        leaf = Leaf(owner, within, value, len(self.leaves), slot)
-        self.leaves.append(leaf)
-        if slot == len(self.slots):
-            self.slots.append(leaf)
-        return leaf
+    def _refuse(self, value: Any, parent: Object | Group | None, key: Any) -> None:
+        """Whoever records the call looks at that."""
 
     @property
     def paths(self) -> list[str]:
@@ -146,13 +44,14 @@ class Layout:
         """
         done: set[int] = set()
 
-        def put(node: Node, original: Any) -> Any:
+        def put(node: Place, original: Any) -> Any:
             if isinstance(node, Leaf):
                 return values[node.number]
             if not isinstance(node, Group) or id(node) in done:
                 return original
             done.add(id(node))
-            items = [put(item, old) for item, old in zip(node.items, children(original) or [], strict=True)]
+            olds = original.values() if isinstance(original, dict) else original
+            items = [put(item, old) for item, old in zip(node.items, olds, strict=True)]
             if isinstance(original, tuple):
                 return rebuild(original, items)
             for key, item in zip(node.keys, items, strict=True):
@@ -160,7 +59,7 @@ class Layout:
             return original
 
         for node in self.objects:
-            for name, field in _fields(node).items():
+            for name, field in fields_of(node.cls).items():
                 if name in node.fields:
                     old = field.raw_get(node.primal)
                     new = put(node.fields[name], old)
@@ -175,7 +74,7 @@ class Layout:
         """
         found: list[Any] = [ZERO] * len(self.leaves)
         given: dict[int, Any] = {}
-        pending: list[tuple[Node, Any, str]] = [
+        pending: list[tuple[Place, Any, str]] = [
             (node, tangent, getattr(node, "path", "an argument"))
             for node, tangent in zip(self.nodes, tangents, strict=True)
         ]
@@ -205,7 +104,7 @@ class Layout:
         """
         given: set[int] = set()
 
-        def build(node: Node) -> Any:
+        def build(node: Place) -> Any:
             if isinstance(node, Leaf):
                 return ZERO if bars[node.number] is None else bars[node.number]
             if isinstance(node, Group) and id(node) not in given:
@@ -231,7 +130,7 @@ class Layout:
         """A tangent per root, from one number or array per leaf: one for each object, list and dict, wherever it stands."""
         made: dict[int, Any] = {}
 
-        def build(node: Node) -> Any:
+        def build(node: Place) -> Any:
             if isinstance(node, Leaf):
                 return values[node.number]
             if node is None:
@@ -250,15 +149,7 @@ class Layout:
         return roots
 
 
-def _fields(node: Object) -> dict[str, CapturedField]:
-    """The attrs fields; values that cached properties keep are captured too, but they are no part of a tangent."""
-    cls = type(node.primal)
-    schema = schema_of(cls)
-    known = {} if schema is None else schema.fields
-    return {name: known[name] for name in field_names(cls) if name in known}
-
-
-def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Node, Any, str]]:
+def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Place, Any, str]]:
     """The parts of an object or container with their tangents."""
     if isinstance(node, Object):
         cls = type(node.primal)

@@ -8,8 +8,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from mutangent._arrays import spec_of
-
-from ._layout import Leaf
+from mutangent._layout import Leaf
 
 # By the coarsest dtype among entries and outputs, as in JAX's check_grads.
 RTOL: Final = {"float16": 1e-2, "float32": 2e-3}
