@@ -14,7 +14,7 @@ import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index
 from ._arrays import COMPLEX128, FLOAT64, Spec, is_array, is_differentiable, spec_of
-from ._errors import RuleError, TracedValueError
+from ._errors import MutangentError, RuleError, TracedValueError
 from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import INDEX, SCATTER, UNPACK, Tape
@@ -44,7 +44,7 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tape = max((traced._tape for traced in found), key=_serial)
     kind = row.kind
     if kind == "composed":
-        return row.user(*args, **kwargs)  # type: ignore[misc]
+        return _apply_composed(row, args, kwargs)
     if kind == "constant":
         return row.function(
             *lower(args, tape), **{name: lower(value, tape) for name, value in kwargs.items()}
@@ -59,6 +59,26 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if row.sequence:
         return _apply_sequence(row, tape, args, kwargs)
     return _apply_general(row, tape, args, kwargs)
+
+
+def _apply_composed(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call what a function is written as. Arguments that the function itself refuses get its own error."""
+    try:
+        return row.user(*args, **kwargs)  # type: ignore[misc]
+    except MutangentError:
+        raise
+    except Exception:
+        if not any(map(callable, (*args, *kwargs.values()))):  # a caller's function is called once
+            # Copies, since some functions write into their operands.
+            row.function(*_copied(args), **dict(zip(kwargs, _copied(tuple(kwargs.values())), strict=True)))
+        raise
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is tuple or type(value) is list:
+        return type(value)([_copied(item) for item in value])
+    plain = primal(value)
+    return plain.copy() if is_array(plain) else plain
 
 
 def _apply_to_constants(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -157,6 +157,7 @@ composed(np.diagflat, lambda v, k=0: np.diag(np.ravel(v), k))
 
 
 def real_if_close(a: Any, tol: float = 100) -> Any:
+    a = np.copy(a) if np.ndim(a) == 0 else a  # a number becomes an array without axes
     if not np.iscomplexobj(a):
         return a
     limit = tol * float(np.finfo(a.dtype).eps) if tol > 1 else tol

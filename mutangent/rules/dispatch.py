@@ -43,6 +43,11 @@ def array_of(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, list | tuple) else x
 
 
+def strong(x: Any) -> Any:
+    """A Python number as NumPy's, of double precision; its operations give NumPy's numbers then."""
+    return np.positive(x) if type(plain(x)) in (float, complex) else x
+
+
 plain = dispatched(_plain)
 """The plain value of an array, traced or not. What is computed from it is a constant."""
 

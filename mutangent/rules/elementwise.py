@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, elementwise, function
-from .dispatch import plain
+from .dispatch import strong
 
 LOG_2 = float(np.log(2.0))
 LOG_10 = float(np.log(10.0))
@@ -233,8 +233,7 @@ elementwise(np.ldexp, lambda t, _y, _a, b: np.ldexp(t, b), None)
 def clipped(
     a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None, max: Any = None
 ) -> Any:
-    if type(plain(a)) in (float, complex):
-        a = np.positive(a)  # a number is no weaker than its bounds
+    a = strong(a)  # a number is no weaker than its bounds
     low = a_min if min is None else min
     high = a_max if max is None else max
     if low is not None:

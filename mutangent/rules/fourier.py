@@ -108,6 +108,8 @@ def complex_axes(transform: Callable[..., Any], default: Axes) -> Callable[..., 
         a: Any, s: Any = None, axes: Axes = default, norm: Any = None, out: None = None
     ) -> Any:
         lengths, along = lengths_and_axes(a, s, axes, real_result=False)
+        if not along:
+            return np.copy(a)
         for n, axis in zip(reversed(lengths), reversed(along), strict=True):
             a = transform(a, n, axis, norm)
         return a

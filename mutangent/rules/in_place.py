@@ -50,6 +50,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     require_traced(a, "np.put")
     numbers = np.ravel(np.asarray(ind, np.intp))
     size = size_of(a.shape)
+    if numbers.size and not size:
+        raise IndexError("cannot replace elements of an empty array")
     if mode == "raise":
         outside = numbers[(numbers < -size) | (numbers >= size)]
         if outside.size:
@@ -58,7 +60,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     else:
         numbers = np.remainder(numbers, size) if mode == "wrap" else np.clip(numbers, 0, size - 1)
     if numbers.size and np.size(v):
-        a[places_of(numbers, a.shape)] = repeated(v, numbers.size)
+        values = repeated(v, numbers.size)
+        a[places_of(numbers, a.shape) if a.shape else ...] = values if a.shape else values[-1]
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:

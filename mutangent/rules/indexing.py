@@ -100,11 +100,15 @@ def repeat_pullback(g: Any, _y: Any, _a: Any, repeats: Any = None, axis: int | N
 
 function(np.take_along_axis, take_along_axis_pullback, linear=True)
 function(np.repeat, repeat_pullback, linear=True)
-function(
-    np.resize,
-    lambda g, _y, _a, new_shape=None: added_at(np.resize(numbers(_a.shape, g), new_shape), g, _a.shape),
-    linear=True,
-)
+
+
+def resize_pullback(g: Any, _y: Any, _a: Any, new_shape: Any = None) -> Any:
+    if _a.size == 0:  # the new elements are zeros, which come from nowhere
+        return np.zeros_like(g, shape=_a.shape)
+    return added_at(np.resize(numbers(_a.shape, g), new_shape), g, _a.shape)
+
+
+function(np.resize, resize_pullback, linear=True)
 
 # -- diagonals -----------------------------------------------------------------------------------------------------
 

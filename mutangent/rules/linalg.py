@@ -55,6 +55,8 @@ def matrix_norm_pullback(g: Any, y: Any, x: Any, axes: tuple[int, int], order: A
 
 
 def norm_pullback(g: Any, y: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if x.size == 0:
+        return np.zeros_like(x)
     axes = axes_of(axis, x.ndim)
     g, y = kept(g, x.shape, axis, keepdims), kept(y, x.shape, axis, keepdims)
     if len(axes) == 2 and ord is not None:
@@ -65,6 +67,8 @@ def norm_pullback(g: Any, y: Any, x: Any, ord: Any = None, axis: Any = None, kee
 def vector_norms_pullback(
     g: Any, y: Any, x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Any:
+    if x.size == 0:
+        return np.zeros_like(x)
     g, y = kept(g, x.shape, axis, keepdims), kept(y, x.shape, axis, keepdims)
     return vector_norm_pullback(g, y, x, axes_of(axis, x.ndim), ord)
 
@@ -126,10 +130,19 @@ function(np.linalg.slogdet, slogdet_pullback, multiple=True)
 
 # -- the names of the array API standard ---------------------------------------------------------------------------
 
+
+def outer_of_vectors(x1: Any, x2: Any, /) -> Any:
+    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are {np.ndim(x1)=} and {np.ndim(x2)=}."
+        )
+    return np.outer(x1, x2)
+
+
 composed(np.linalg.matmul, np.matmul)
 composed(np.linalg.tensordot, np.tensordot)
 composed(np.linalg.vecdot, np.vecdot)
-composed(np.linalg.outer, np.outer)
+composed(np.linalg.outer, outer_of_vectors)
 composed(np.linalg.matrix_transpose, np.matrix_transpose)
 composed(np.linalg.diagonal, lambda x, *, offset=0: np.diagonal(x, offset, -2, -1))
 composed(np.linalg.trace, lambda x, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype=dtype))

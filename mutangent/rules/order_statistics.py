@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from .._rulebook import composed, no_rule
 from .dispatch import is_traced, plain
@@ -27,6 +28,8 @@ DISCRETE = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 def in_front(a: Any, axis: Axis) -> Any:
     """`a` with the axes that are reduced as the first one."""
     axes = axes_of(axis, np.ndim(a))
+    if axis is not None:
+        normalize_axis_tuple(axis, np.ndim(a))  # raises for an axis that there is not
     moved = np.moveaxis(a, axes, range(len(axes)))
     return moved.reshape((size_of(moved.shape[: len(axes)]), *moved.shape[len(axes) :]))
 
@@ -117,6 +120,8 @@ def middle(
 ) -> Any:
     s = np.sort(in_front(a, axis), axis=0)
     n = s.shape[0]
+    if n == 0:
+        return np.mean(a, axis=axis, keepdims=keepdims)  # nan, with NumPy's warning
     y = np.mean(s[(n - 1) // 2 : n // 2 + 1], axis=0)
     if np.any(np.isnan(plain(s[-1]))):
         y = selected(np.isnan(plain(s[-1])), s.dtype.type(np.nan), y)

@@ -38,7 +38,11 @@ def convolve_right_pullback(g: Any, _y: Any, a: Any, _v: Any, mode: Any = "full"
 
 
 def correlated(a: Any, v: Any, mode: Any = "valid") -> Any:
-    a, v = np.ravel(a), np.ravel(v)
+    a, v = array_of(a), array_of(v)
+    if np.ndim(a) != 1 or np.ndim(v) != 1:
+        raise ValueError(
+            f"np.correlate takes two arrays with one axis each, not {np.ndim(a)} and {np.ndim(v)}"
+        )
     if v.shape[0] > a.shape[0]:  # NumPy slides the shorter one
         return np.flip(conjugated(correlated(v, a, mode)))
     return np.convolve(a, np.flip(conjugated(v)), mode)
@@ -66,16 +70,17 @@ def polynomial_sum(a1: Any, a2: Any) -> Any:
 
 
 def trimmed(p: Any) -> Any:
-    """The coefficients from the first nonzero one on."""
-    p = coefficients(p)
-    return np.trim_zeros(p, "f")
+    """The coefficients from the first nonzero one on, or a zero if there are none."""
+    p = np.trim_zeros(coefficients(p), "f")
+    return p if p.shape[0] else np.zeros_like(plain(p), shape=(1,))
 
 
 def quotient(u: Any, v: Any) -> tuple[Any, Any]:
     """Long division."""
     u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
+    scale, dtype = 1.0 / v[0], np.result_type(u, v)
+    u, v = in_dtype(u, dtype), in_dtype(v, dtype)
     m, n = u.shape[0] - 1, v.shape[0] - 1
-    scale = 1.0 / v[0]
     rest, digits = u, []
     for k in range(m - n + 1):
         digit = scale * rest[k]
@@ -88,8 +93,15 @@ def quotient(u: Any, v: Any) -> tuple[Any, Any]:
     return q, rest[min(first, m) :]
 
 
+def listed(p: Any) -> Any:
+    """Coefficients where NumPy takes no single number for a polynomial."""
+    if np.ndim(p) == 0:
+        raise TypeError("the coefficients of a polynomial are an array with one axis, not one number")
+    return coefficients(p)
+
+
 def derivative(p: Any, m: int = 1) -> Any:
-    p = coefficients(p)
+    p = listed(p)
     for _ in range(m):
         n = p.shape[0] - 1
         p = p[:-1] * np.arange(n, 0, -1)
@@ -100,7 +112,7 @@ def antiderivative(p: Any, m: int = 1, k: Any = None) -> Any:
     constants = (
         [0.0] * m if k is None else [k] * m if np.ndim(k) == 0 else list(k) * (m if len(k) == 1 else 1)
     )
-    p = coefficients(p)
+    p = listed(p)
     for constant in constants[:m]:
         p = p / np.arange(p.shape[0], 0, -1)
         p = np.concatenate([p, np.reshape(constant, (1,))])
@@ -109,7 +121,7 @@ def antiderivative(p: Any, m: int = 1, k: Any = None) -> Any:
 
 def value(p: Any, x: Any) -> Any:
     """Horner's scheme."""
-    p = coefficients(p)
+    p = listed(p)
     y = np.zeros_like(x)
     for coefficient in p:
         y = y * x + coefficient
@@ -131,6 +143,8 @@ def from_roots(seq_of_zeros: Any) -> Any:
     zeros = coefficients(seq_of_zeros)
     if zeros.ndim == 2:
         zeros = np.linalg.eigvals(zeros)
+    if zeros.dtype == np.float16:  # NumPy has no polynomials of half precision
+        zeros = np.astype(zeros, np.float64)
     p = np.ones_like(plain(zeros), shape=(1,))
     for zero in zeros:
         p = np.convolve(p, np.stack([np.ones_like(plain(zero)), -zero]))
@@ -168,6 +182,12 @@ def vandermonde(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 def fit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:
+    if np.ndim(x) != 1 or np.ndim(y) not in (1, 2):
+        raise TypeError(
+            f"np.polyfit takes x with one axis and y with one or two, not {np.ndim(x)} and {np.ndim(y)}"
+        )
+    if np.size(x) == 0:
+        raise TypeError("np.polyfit takes at least one point")
     x, y = coefficients(x) + 0.0, coefficients(y) + 0.0
     order = int(deg) + 1
     cutoff = x.shape[0] * float(np.finfo(x.dtype).eps) if rcond is None else rcond
@@ -175,7 +195,7 @@ def fit(
     if w is not None:
         w = coefficients(w) + 0.0
         left = left * w[:, None]
-        y = y * (w[:, None] if y.ndim == 2 else w)
+        y = in_dtype(y * (w[:, None] if y.ndim == 2 else w), y.dtype)
     scale = np.sqrt(np.sum(left * left, axis=0))
     left = left / scale
     c, residuals, rank, s = np.linalg.lstsq(left, y, cutoff)

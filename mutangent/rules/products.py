@@ -67,6 +67,8 @@ def cumprod_pullback(
     """Element j gets ∏_{i<j} x_i · s_j, where s_j = g_j + x_{j+1} s_{j+1} collects the products that contain it."""
     if a.dtype.kind == "c":
         a = np.conj(a)
+    if a.ndim == 0:
+        axis = None
     rows = a.reshape((a.size,)) if axis is None else np.moveaxis(a, axis, 0)
     bars = g if axis is None else np.moveaxis(g, axis, 0)
     if len(rows) == 0:
@@ -92,8 +94,9 @@ def cumulative(accumulate: Any, first: Any) -> Any:
         y = accumulate(x, axis, dtype)
         if not include_initial:
             return y
-        at = 0 if axis is None else axis
-        return np.concatenate([first(np.take(y, [0], axis=at)), y], axis=at)
+        at = 0 if axis is None else range(y.ndim)[axis]
+        shape = (*y.shape[:at], 1, *y.shape[at + 1 :])
+        return np.concatenate([first(y, shape=shape), y], axis=at)
 
     return implementation
 

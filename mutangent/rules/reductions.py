@@ -20,15 +20,15 @@ Axis = int | tuple[int, ...] | None
 
 
 def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """`axis` as a tuple of non-negative numbers."""
-    if axis is None:
+    """`axis` as a tuple of non-negative numbers. A number without axes may be reduced over axis 0."""
+    if axis is None or ndim == 0:
         return tuple(range(ndim))
     return tuple(k % ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
 
 
 def kept(g: Any, shape: tuple[int, ...], axis: Axis, keepdims: bool) -> Any:
     """`g`, of a reduction of an array of `shape`, with the reduced axes kept as length 1."""
-    if keepdims or axis is None:
+    if keepdims or axis is None or not shape:
         return g
     if type(axis) is int:  # the usual case, quickly
         axis %= len(shape)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._rulebook import composed, function
 from .assembling import in_dtype
-from .dispatch import array_of
+from .dispatch import array_of, strong
 
 # -- from one number to another ------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ def as_row(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def steps(start: Any, stop: Any, num: int, endpoint: bool) -> tuple[Any, Any]:
     """`num` numbers from `start` to `stop` on a new first axis, and the step between them."""
     start, stop = array_of(start), array_of(stop)
-    delta = stop - start
+    delta = strong(stop - start)
     dtype = np.result_type(start, stop, float(num))
     count = np.arange(num, dtype=np.real(np.zeros((), dtype)).dtype)
     count = count.reshape((num,) + (1,) * np.ndim(delta))
@@ -166,7 +166,13 @@ def slopes(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
             gaps = np.diff(spacing)
             if np.all(gaps == gaps[0]):
                 gaps = gaps[0]
-        found.append(derivative_along(f, gaps, k, edge_order))
+        if f.shape[k] < edge_order + 1:
+            raise ValueError(
+                "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are "
+                "required."
+            )
+        slope = derivative_along(f, gaps, k, edge_order)
+        found.append(np.astype(slope, f.dtype) if f.dtype.kind in "fc" and slope.dtype != f.dtype else slope)
     return found[0] if len(found) == 1 else tuple(found)
 
 

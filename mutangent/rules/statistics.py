@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,10 @@ def average(
             axes = axes_of(axis, np.ndim(a))
             weights = np.transpose(weights, np.argsort(axes))
             weights = np.reshape(weights, [n if k in axes else 1 for k, n in enumerate(np.shape(a))])
-        total = np.sum(weights, axis=axis, keepdims=keepdims)
+        dtype = np.result_type(*[x if hasattr(x, "dtype") else np.asarray(x) for x in (a, weights)])
+        total = np.sum(weights, axis=axis, dtype=dtype, keepdims=keepdims)
+        if np.any(plain(total) == 0):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         mean = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
         total = np.broadcast_to(total, mean.shape)
     return (mean, total) if returned else mean
@@ -62,6 +66,8 @@ def covariance(
     dtype: Any = None,
 ) -> Any:
     x = variables(m, y, rowvar, dtype)
+    if x.shape[0] == 0:
+        return np.zeros_like(x, dtype=np.float64, shape=(0, 0))
     aweights = aweights if aweights is None else in_dtype(aweights, np.dtype(np.float64))
     less = (0 if bias else 1) if ddof is None else ddof
     w = fweights if aweights is None else aweights if fweights is None else aweights * fweights
@@ -75,6 +81,9 @@ def covariance(
         freedom = total - less
     else:
         freedom = total - less * np.sum(w * aweights) / total
+    if plain(freedom) <= 0:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
+        freedom = 0.0
     x = x - mean[:, None]
     c = np.dot(x, conjugated(np.transpose(x if w is None else x * w)))
     return np.squeeze(c * np.true_divide(1, freedom))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function
+from .assembling import in_dtype
 from .decompositions import symmetric
 from .dispatch import array_of, plain
 from .indexing import size_of
@@ -32,8 +33,16 @@ def pinv_pullback(
 function(np.linalg.pinv, pinv_pullback)
 
 
+def in_one_precision(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both matrices in the dtype that LAPACK computes in."""
+    dtype = np.result_type(a, b)
+    if np.float16 in (a.dtype, b.dtype):
+        raise TypeError("array type float16 is unsupported in linalg")
+    return in_dtype(a, dtype), in_dtype(b, dtype)
+
+
 def least_squares(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
-    a, b = array_of(a), array_of(b)
+    a, b = in_one_precision(array_of(a), array_of(b))
     m, n = a.shape
     epsilon = float(np.finfo(a.dtype).eps)
     cutoff = epsilon * max(m, n) if rcond is None else epsilon if rcond < 0 else rcond
@@ -65,6 +74,8 @@ composed(np.linalg.cond, condition)
 
 def matrix_power(a: Any, n: int) -> Any:
     """Squares of squares, multiplied where `n` has a binary digit."""
+    if np.ndim(a) < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     if n == 0:
         return np.zeros_like(a) + np.diag(np.ones_like(a, shape=a.shape[-1:]))
     if n < 0:
@@ -84,6 +95,8 @@ def matrix_power(a: Any, n: int) -> Any:
 def multiplied(arrays: Sequence[Any], *, out: None = None) -> Any:
     """The chain multiplied in the cheapest order, by the textbook's dynamic programme."""
     arrays = [array_of(x) for x in arrays]
+    if len(arrays) == 2:
+        return np.dot(*arrays)
     first, last = arrays[0], arrays[-1]
     chain = [
         first[None, :] if first.ndim == 1 else first,

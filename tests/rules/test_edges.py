@@ -116,3 +116,44 @@ def test_numbers_have_the_order_that_numpy_gives_them():
     gradient = mt.grad(lambda z: np.real(np.maximum(z, 1 + 1j) + np.minimum(z, np.complex128(5j))))
     assert gradient(2 + 1j) == 1
     assert gradient(-2 + 1j) == 1
+
+
+REFUSED: list[tuple[Any, Any]] = [
+    (lambda x: np.median(x, axis=2), _r),
+    (lambda x: np.median(x, axis=0), _scalar),
+    (lambda x: np.quantile(x, 0.5, axis=-3), _r),
+    (lambda x: np.delete(x, 7), _one),
+    (lambda x: np.average(x, weights=[1.0, -1.0]), np.ones(2)),
+    (lambda x: np.average(x, axis=0, weights=np.ones(4)), _r),
+    (np.linalg.cond, np.zeros((0, 0))),
+    (lambda x: np.linalg.matrix_power(x, 2), np.ones((2, 3))),
+    (lambda x: np.linalg.multi_dot([x, x]), np.ones((2, 3))),
+    (lambda x: np.put(x + 0.0, [3], x), np.ones(2)),
+    (lambda x: np.put(x + 0.0, [0], x), _none),
+    (np.gradient, _one),
+    (lambda x: np.cov(x, aweights=np.ones(2)), _r),
+    (lambda x: np.stack([x, np.ones(2)]), _r),
+    (lambda x: np.polyfit(x, x, 1), _none),
+]
+
+
+@pytest.mark.parametrize(("call", "x"), REFUSED)
+def test_arguments_that_numpy_refuses_are_refused_with_the_same_kind_of_error(call, x):
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - whichever it is
+        call(x)
+    for verb in (lambda: mt.vjp(call, x), lambda: mt.jvp(call, (x,), (np.ones_like(x),))):
+        with pytest.raises(expected.type) as found:
+            verb()
+        assert type(found.value) is expected.type
+
+
+def test_a_function_of_the_caller_is_not_called_again_when_it_raises():
+    calls = []
+
+    def failing(row: Any) -> Any:
+        calls.append(row)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        mt.grad(lambda x: np.sum(np.apply_along_axis(failing, 0, x)))(_r)
+    assert len(calls) == 1
