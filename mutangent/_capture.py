@@ -15,7 +15,8 @@ import numpy as np
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError, TracedValueError
-from ._fields import CapturedField, current, dict_field, overlay_var, schema_of, slot_field
+from ._fields import CapturedField, current, dict_field, overlay_var, schema_of, slot_field, true_dict
+from ._instance_dict import put_in_front
 from ._overlay import PlainView
 from ._traced import TracedArray, primal
 
@@ -27,7 +28,6 @@ TRAINABLE: Final = "mutangent.trainable"
 def capture_class(cls: C, **define_kwargs: Any) -> C:
     """Make `cls` an attrs class, unless it is one, and capture its fields."""
     if "__attrs_attrs__" not in vars(cls):
-        _capture_cached_properties(cls, define_kwargs)
         cls = attrs.define(cls, **define_kwargs)
     elif define_kwargs:
         raise TypeError(
@@ -51,22 +51,28 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
             continue
         if below is None:
             in_dict = True
-        setattr(cls, name, dict_field(name) if below is None else slot_field(name, below))
+        setattr(cls, name, dict_field(name, _dict_of(cls)) if below is None else slot_field(name, below))
+    _capture_cached_properties(cls)
     if in_dict:
-        _capture_dict_class(cls)
+        put_in_front(cls)
+        _follow_state(cls)
     if vars(cls).get("__hash__") is not None:
         setattr(cls, "__hash__", _hash_of_plain_values(vars(cls)["__hash__"]))  # noqa: B010 - a method of any class
     cls.__mutangent_captured__ = True  # type: ignore[attr-defined]
     return cls
 
 
-def _capture_cached_properties(cls: type, define_kwargs: dict[str, Any]) -> None:
-    """In a class with `__dict__`, let cached properties store their value through capture, not past it."""
-    if define_kwargs.get("slots", True):
-        return  # attrs turns them into slots, which are captured with the fields
+def _dict_of(cls: type) -> Callable[[Any], dict[str, Any]]:
+    dict_of = true_dict(cls)
+    assert dict_of is not None
+    return dict_of
+
+
+def _capture_cached_properties(cls: type) -> None:
+    """Let cached properties that are stored in `__dict__` be fields as well. attrs has made slots of all others."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, functools.cached_property):
-            setattr(cls, name, _CachedProperty(name, value.func))
+            setattr(cls, name, _CachedProperty(name, value.func, _dict_of(cls)))
 
 
 class _CachedProperty(CapturedField):
@@ -74,9 +80,11 @@ class _CachedProperty(CapturedField):
 
     __slots__ = ("func",)
 
-    def __init__(self, name: str, func: Callable[[Any], Any]) -> None:
-        store = dict_field(name)
-        super().__init__(name, store.raw_get, store.raw_set, store.raw_delete)
+    def __init__(
+        self, name: str, func: Callable[[Any], Any], dict_of: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        store = dict_field(name, dict_of)
+        super().__init__(name, store.raw_get, store.raw_set, store.raw_delete, in_dict=True)
         self.func = func
 
     def __get__(self, obj: Any, cls: type | None = None) -> Any:
@@ -88,31 +96,37 @@ class _CachedProperty(CapturedField):
             return value
 
 
-def _capture_dict_class(cls: Any) -> None:
-    """Close the ways around descriptors that classes with a `__dict__` have.
-
-    attrs' generated `__init__` of a frozen class writes into `__dict__`, and copying and pickling read it.
-    """
-    for name in ("__init__", "__attrs_init__"):
-        if name in vars(cls):
-            setattr(cls, name, _adopting(vars(cls)[name]))
-    if cls.__reduce_ex__ is object.__reduce_ex__ and not hasattr(cls, "__setstate__"):
-        if cls.__getstate__ is getattr(object, "__getstate__", None):
-            cls.__getstate__ = _getstate
+def _follow_state(cls: Any) -> None:
+    """Let copies and pickles of a class with fields in `__dict__` see them; Python's own state is the true dict."""
+    if cls.__reduce_ex__ is not object.__reduce_ex__:
+        return
+    if cls.__getstate__ is object.__getstate__:
+        cls.__getstate__ = _getstate
+    elif cls.__getstate__ is not _getstate and not hasattr(cls.__getstate__, "__mutangent_wrapped__"):
+        cls.__getstate__ = _with_followed_fields(cls.__getstate__)
+    if not hasattr(cls, "__setstate__"):
         cls.__setstate__ = _setstate
 
 
-def _adopting(init: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(init)
-    def adopting_init(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            init(self, *args, **kwargs)
-        finally:
-            overlay = current()
-            if overlay is not None:
-                overlay.adopt(self)
+def _with_followed_fields(getstate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A user's `__getstate__`, which may have asked `super().__getstate__()` for what is stored."""
 
-    return adopting_init
+    @functools.wraps(getstate)
+    def followed_getstate(self: Any) -> Any:
+        state = getstate(self)
+        schema = schema_of(type(self))
+        if current() is None or not isinstance(state, dict) or schema is None or schema.dict_of is None:
+            return state
+        stored = schema.dict_of(self)
+        if state is stored:
+            state = dict(state)
+        for name, field in schema.fields.items():
+            if name in state and name in stored and state[name] is stored[name]:
+                state[name] = CapturedField.__get__(field, self)
+        return state
+
+    followed_getstate.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
+    return followed_getstate
 
 
 def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int]:
@@ -133,11 +147,13 @@ def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int
 
 
 def _getstate(self: Any) -> dict[str, Any]:
-    fields = schema_of(type(self)).fields  # type: ignore[union-attr]
-    state = {name: value for name, value in vars(self).items() if name not in fields}
-    for name in fields:
+    schema = schema_of(type(self))
+    assert schema is not None
+    assert schema.dict_of is not None
+    state = {name: value for name, value in schema.dict_of(self).items() if name not in schema.fields}
+    for name, field in schema.fields.items():
         try:
-            state[name] = fields[name].__get__(self)
+            state[name] = CapturedField.__get__(field, self)
         except AttributeError:
             continue
     return state

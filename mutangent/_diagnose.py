@@ -135,16 +135,6 @@ class DiagnosedRecording(Recording):
         self._note_unread(obj, field.name)
         self._note(obj, field.name, value, line)
 
-    def adopt(self, obj: Any) -> None:
-        """Take over what an `__init__` wrote past capture, and note it."""
-        super().adopt(obj)
-        record = self.records.get(id(obj))
-        if record is None or self.history is None:
-            return
-        for name in record.written:
-            if not self.history.knows(obj, name) and name in record.values:
-                self._note(obj, name, record.values[name], user_line())
-
     def _note(self, obj: Any, name: str, value: Any, line: str | None) -> None:
         if self.history is not None:
             self.history.add(obj, name, value, line, self.node_of)

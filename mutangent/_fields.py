@@ -41,7 +41,7 @@ MISSING: Final = object()  # no value here yet; look below
 class CapturedField:
     """The descriptor of one field. `raw_get`, `raw_set` and `raw_delete` reach the storage itself."""
 
-    __slots__ = ("name", "raw_delete", "raw_get", "raw_set")
+    __slots__ = ("in_dict", "name", "raw_delete", "raw_get", "raw_set")
 
     def __init__(
         self,
@@ -49,8 +49,10 @@ class CapturedField:
         raw_get: Callable[[Any], Any],
         raw_set: Callable[[Any, Any], None],
         raw_delete: Callable[[Any], None],
+        in_dict: bool = False,
     ) -> None:
         self.name = name
+        self.in_dict = in_dict  # stored in the object's `__dict__`, not in a slot
         self.raw_get = raw_get
         self.raw_set = raw_set
         self.raw_delete = raw_delete
@@ -93,32 +95,44 @@ def slot_field(name: str, member: Any) -> CapturedField:
     return CapturedField(name, member.__get__, member.__set__, member.__delete__)
 
 
-def dict_field(name: str) -> CapturedField:
+def dict_field(name: str, dict_of: Callable[[Any], dict[str, Any]]) -> CapturedField:
+    """A field stored in the dict that `dict_of` gives, the true `__dict__` of an object."""
+
     def missing(obj: Any) -> AttributeError:
         return AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}", name=name, obj=obj)
 
     def raw_get(obj: Any) -> Any:
         try:
-            return obj.__dict__[name]
+            return dict_of(obj)[name]
         except KeyError:
             raise missing(obj) from None
 
     def raw_set(obj: Any, value: Any) -> None:
-        obj.__dict__[name] = value
+        dict_of(obj)[name] = value
 
     def raw_delete(obj: Any) -> None:
         try:
-            del obj.__dict__[name]
+            del dict_of(obj)[name]
         except KeyError:
             raise missing(obj) from None
 
-    return CapturedField(name, raw_get, raw_set, raw_delete)
+    return CapturedField(name, raw_get, raw_set, raw_delete, in_dict=True)
+
+
+def true_dict(cls: type) -> Callable[[Any], dict[str, Any]] | None:
+    """How to get the true `__dict__` of the instances of a class, whatever stands in front of it; None without one."""
+    if cls.__dictoffset__ == 0:
+        return None
+    found = next(vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base))
+    getset = getattr(found, "getset", found)
+    get: Callable[[Any], dict[str, Any]] = getset.__get__
+    return get
 
 
 class Schema:
     """What is known about a class: its captured fields, and the attrs fields that a subclass added without capture."""
 
-    __slots__ = ("cls", "fields", "has_dict", "slots", "uncaptured")
+    __slots__ = ("cls", "dict_of", "fields", "in_dict", "slots", "uncaptured")
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -132,7 +146,8 @@ class Schema:
         self.fields: dict[str, CapturedField] = {
             name: found[name] for name in dict.fromkeys([*declared, *found])
         }
-        self.has_dict = cls.__dictoffset__ != 0
+        self.dict_of = true_dict(cls)
+        self.in_dict = any(field.in_dict for field in self.fields.values())
         # Slots of bases that are no attrs classes; nothing follows them.
         self.slots = tuple(
             name
@@ -144,6 +159,8 @@ class Schema:
 
 
 _schemas: Final[dict[type, Schema | None]] = {}
+# What is done, once, to a class of which instances keep fields in their `__dict__`; `_instance_dict` says it.
+with_fields_in_dict: Final[list[Callable[[type], None]]] = []
 
 
 def schema_of(cls: type) -> Schema | None:
@@ -153,6 +170,9 @@ def schema_of(cls: type) -> Schema | None:
     except KeyError:
         captured = any(base.__dict__.get("__mutangent_captured__", False) for base in cls.__mro__)
         made = _schemas[cls] = Schema(cls) if captured else None
+        if made is not None and made.in_dict:
+            for prepare in with_fields_in_dict:
+                prepare(cls)
         return made
 
 

@@ -44,6 +44,7 @@ from ._views import (
     Again,
     base_of,
     derive,
+    is_fresh,
     join,
     layout_of,
     move_views,
@@ -83,8 +84,11 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     if tape.all is None:
         _assign_closed(x, index, value)
         return
-    if type(value) is TracedArray and base_of(value) is x and value._how is index:
-        return  # the last step of `x[index] += ...`, which has written through the view already
+    if type(value) is TracedArray and base_of(value) is x:
+        if value._how is index:
+            return  # the last step of `x[index] += ...`, which has written through the view already
+        if type(index) is int:
+            _refuse_swap(x, index, value)
     if isinstance(value, list | tuple) and has_open(value):
         raise TracedValueError(
             f"x[...] = {type(value).__name__} of traced values would lose their gradient when NumPy makes an array of "
@@ -105,6 +109,30 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
         if inner is not tape:
             _borrow(root_of(x), inner)
         _assign_open(x, index, value)
+
+
+def _refuse_swap(x: TracedArray, index: int, view: TracedArray) -> None:
+    """Refuse `x[i], x[j] = x[j], x[i]` of rows.
+
+    The rows are views, so that in NumPy too one of them is lost; and `rng.shuffle(x)`, which treats a plain array
+    with more care, does just this to any other.
+    """
+    tape = x._tape
+    last, tape.last_row = tape.last_row, None
+    if last is not None and last[0]() is x and last[1:3] == (view._how, index):
+        # A view that was taken before the other row was written is out of date, or was there for all to see.
+        stale = any(each() is view for each in last[3]) if tape.asleep else not is_fresh(view)
+    else:
+        stale = False
+        held = [each for each in views_of(root_of(x)) if each._how is index] if tape.asleep else []
+        tape.last_row = (weakref.ref(x), index, view._how, [weakref.ref(each) for each in held])
+    if stale:
+        i, j = view._how, index
+        raise InPlaceError(
+            f"the rows {i} and {j} of {describe(primal(x))} were exchanged as views, and both are row {j} now: "
+            "`x[i], x[j] = x[j], x[i]` loses a row, and so does rng.shuffle(x) on a traced array. Write "
+            "`x[[i, j]] = x[[j, i]]`, or `x[:] = x[rng.permutation(len(x))]` to shuffle."
+        )
 
 
 def _assign_open(x: TracedArray, index: Any, value: Any) -> None:

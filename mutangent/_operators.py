@@ -14,7 +14,7 @@ import numpy as np
 
 from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, make_array, scatter
 from ._arrays import Spec, describe, is_array, spec_of
-from ._errors import InPlaceError, TracedValueError
+from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, replace
 from ._rulebook import no_rule, rule
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
@@ -193,6 +193,15 @@ class Operations:
 
     conj = conjugate
 
+    def view(self: Any, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002 - NumPy's name
+        kinds = [kind for kind in (dtype, type) if kind not in (None, np.ndarray)]
+        if not is_array(primal(self)) or any(kind is not self.dtype and kind != self.dtype for kind in kinds):
+            raise NoRuleError(
+                f"x.view({', '.join(map(repr, kinds))}) shows {describe(primal(self))} as something else, which has no "
+                "derivative. Use x.astype(dtype), np.real or np.imag, or view mutangent.primal(x)."
+            )
+        return self[...]
+
     def flatten(self: Any, order: str = "C") -> Any:
         return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
 
@@ -272,6 +281,9 @@ class Flat:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(np.ravel(self.array))
+
+    def copy(self) -> Any:
+        return self.array.flatten()
 
     def __getitem__(self, index: Any) -> Any:
         return self.array[self._places(index)]
@@ -440,6 +452,10 @@ def _install_methods() -> None:
         setattr(TracedArray, name, _function_method(getattr(np, name)))
     for name in ("resize", "setflags"):
         setattr(TracedArray, name, _refuse_method(name))
+    for name in ("shape", "dtype", "strides", "data"):
+        present = vars(TracedArray).get(name)
+        getter = _unavailable(name) if present is None else present.fget
+        setattr(TracedArray, name, property(getter, _refuse_setting(name)))
 
 
 def _refuse_method(name: str) -> Callable[..., Any]:
@@ -450,6 +466,20 @@ def _refuse_method(name: str) -> Callable[..., Any]:
         )
 
     return method
+
+
+def _unavailable(name: str) -> Callable[..., Any]:
+    return lambda self: self.__getattr__(name)
+
+
+def _refuse_setting(name: str) -> Callable[..., None]:
+    def setter(self: TracedArray, value: Any) -> NoReturn:
+        raise InPlaceError(
+            f"x.{name} = {value!r} changes what a traced array is, {describe(primal(self))}, under all of its names. Write "
+            f"x = x.reshape(...), x = x.astype(...) or another function that gives a new array."
+        )
+
+    return setter
 
 
 for _name, _member in vars(Operations).items():

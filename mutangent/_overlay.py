@@ -27,6 +27,7 @@ from ._structure import (
     Lifter,
     Lowerer,
     frozen,
+    holds_traced,
     refuse_own_fields,
     refuse_uncaptured,
 )
@@ -80,6 +81,7 @@ class Overlay:
         self.records: dict[int, Record] = {}
         self.log: dict[int, Record] = self.records  # the same records, kept after closing
         self.containers = Containers()
+        self.dicts: dict[int, tuple[Any, Any]] = {}  # the `__dict__`s of objects that keep fields there
         self.closed = False
 
     # -- access ---------------------------------------------------------------------------------------------------
@@ -114,6 +116,14 @@ class Overlay:
             assert schema is not None
             if schema.uncaptured:
                 refuse_own_fields(obj)
+            if schema.in_dict and schema.dict_of is not None:
+                stored = schema.dict_of(obj)
+                if self.dicts.setdefault(id(stored), (stored, obj))[1] is not obj:
+                    cls = type(obj).__name__
+                    raise NotCapturedError(
+                        f"two objects, of which one is a {cls}, share one __dict__, and a recording does not follow fields "
+                        "that belong to both. Let them share an object that holds the fields."
+                    )
             record = self.records[id(obj)] = Record(obj, schema)
         return record
 
@@ -130,17 +140,9 @@ class Overlay:
         value = self._below(obj, field)
         if record is None:
             record = self._touch(obj)
-        if type(value) is TracedArray and self._is_mine(value):
-            # A generated `__init__` wrote it past capture; see `adopt`.
-            record.entries[name] = UNSET
-            record.values[name] = value
-            return value
         lifted, record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
         record.values[name] = lifted
         return lifted
-
-    def _is_mine(self, traced: TracedArray) -> bool:  # noqa: ARG002 - a recording looks at it
-        return False
 
     def write(self, obj: Any, field: CapturedField, value: Any) -> None:
         """Write a field inside the recording."""
@@ -200,21 +202,10 @@ class Overlay:
         record.values.pop(field.name, None)
         record.deleted.add(field.name)
 
-    def adopt(self, obj: Any) -> None:
-        """Take over what an `__init__` wrote into the `__dict__` of a new object past capture."""
-        if self.closed:
-            return
-        schema = schema_of(type(obj))
-        assert schema is not None
-        stored = vars(obj)
-        for name in schema.fields:
-            if name in stored:
-                value = stored.pop(name)
-                record = self._touch(obj)
-                record.born = True
-                record.entries[name] = UNSET
-                record.written[name] = None
-                record.values[name] = self._followed(value) if type(value) in _SHARED else value
+    def meet(self, obj: Any) -> None:
+        """Look at an object again when the recording ends."""
+        if not self.closed:
+            self._touch(obj)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -222,6 +213,7 @@ class Overlay:
         """Stop answering; the records stay in `log`."""
         self.closed = True
         self.records = {}
+        self.dicts = {}
 
     def commit(self) -> None:
         """Give the objects, one level below, the values they have here. Call after `close`.
@@ -342,17 +334,16 @@ class PlainView(Overlay):
 def _refuse_strays(record: Record) -> None:
     """Raise if traced values sit in attributes that capture does not follow."""
     schema = record.schema
-    if not schema.has_dict and not schema.uncaptured and not schema.slots:
+    if schema.dict_of is None and not schema.uncaptured and not schema.slots:
         return
     obj = record.obj
-    stored = dict(vars(obj)) if schema.has_dict else {}
+    stored = {} if schema.dict_of is None else dict(schema.dict_of(obj))
     for name in (*schema.slots, *schema.uncaptured):
         stored[name] = getattr(obj, name, None)
-    strays = [
-        name for name, value in stored.items() if type(value) is TracedArray and name not in schema.fields
-    ]
+    strays = [name for name, value in stored.items() if name not in schema.fields and holds_traced(value)]
     for name in strays:
-        object.__setattr__(obj, name, primal(stored[name]))
+        if type(stored[name]) is TracedArray:
+            object.__setattr__(obj, name, primal(stored[name]))
     if strays:
         cls = type(obj).__name__
         raise NotCapturedError(

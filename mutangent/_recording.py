@@ -41,9 +41,6 @@ class Recording(Overlay):
     def _followed(self, value: Any) -> Any:
         return constant_array(self.tape, value) if type(value) is np.ndarray else super()._followed(value)
 
-    def _is_mine(self, traced: TracedArray) -> bool:
-        return traced._tape is self.tape
-
     def __enter__(self) -> Self:
         self._token = overlay_var.set(self)
         return self

@@ -321,15 +321,26 @@ def _refuse_unknown_container(value: Any, where: str) -> None:
         pending += children(held) or ()
 
 
+def holds_traced(value: Any) -> bool:
+    """Whether a value is a traced one, or a tuple, list, dict or deque with one in it."""
+    seen: dict[int, Any] = {}
+    pending = [value]
+    while pending:
+        held = pending.pop()
+        if type(held) is TracedArray:
+            return True
+        items = list(held) if isinstance(held, deque) else children(held)
+        if items and id(held) not in seen:
+            seen[id(held)] = held
+            pending += items
+    return False
+
+
 def _traced_in(obj: Any) -> str | None:
     """The attribute of an opaque object in which a traced value lies, or None."""
     for name, held in vars(obj).items() if hasattr(obj, "__dict__") else ():
-        pending = [held]
-        while pending:
-            value = pending.pop()
-            if type(value) is TracedArray:
-                return str(name)
-            pending += children(value) or ()
+        if holds_traced(held):
+            return str(name)
     return None
 
 

@@ -90,6 +90,7 @@ class Tape:
         "discarded",
         "entries",
         "kept",
+        "last_row",
         "leaf_ids",
         "leaves",
         "lent",
@@ -121,6 +122,7 @@ class Tape:
         self.kept: list[Any] = []  # descriptions whose entry value a later recomputation reads
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
+        self.last_row: tuple[Any, ...] | None = None  # of x[i] = x[j]; see `_in_place`
         self.locked: dict[int, Any] = {}
         self.mutable: dict[int, Any] = {}
         self.shadowed: dict[
@@ -175,6 +177,7 @@ class Tape:
         self.views = {}
         self.stale = None
         self.sleeping = None
+        self.last_row = None
 
     def constant(self, value: Any) -> Any:
         """A constant operand to be saved on this tape, safe from later changes of the caller's array.

@@ -13,6 +13,7 @@ an operation is recorded) and `_operators` (which operations there are).
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -25,15 +26,24 @@ from ._tape import CALL, LEAF, UNPACK, Tape
 _new: Final = object.__new__
 
 
-class TracedArray:
+# What a class needs for `match x: case [a, b]`; arrays match since NumPy 2.5.
+_SEQUENCE_FLAG: Final = 1 << 5
+
+
+class _MatchedAsArray(abc.ABC):  # noqa: B024 - it hands down a flag of the type
+    """Lets `match` take a traced value for a sequence if it takes an array for one; `isinstance` says no to both."""
+
+    __slots__ = ()
+    __abc_tpflags__ = np.ndarray.__flags__ & _SEQUENCE_FLAG
+
+
+class TracedArray(_MatchedAsArray):
     """A value that a recording follows. Users meet it only inside recorded functions.
 
     It behaves as the array (or number) it stands for, also to `isinstance`; `mutangent.primal(t)` gives the plain value.
     """
 
     __slots__ = ("__weakref__", "_base", "_how", "_node", "_tape", "_value")
-    # A cache keyed by a traced value would give it to the next recording as a constant.
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
     _value: Any
@@ -104,7 +114,25 @@ class TracedArray:
         return complex(release(self, "complex(x)", "Use x itself, or x + 0j"))
 
     def __index__(self) -> NoReturn:
-        raise TypeError(f"a float cannot be an index: {describe(primal(self))}")
+        raise TypeError(
+            f"a float cannot be an index: {describe(primal(self))}, traced by a recording. For a decision or an index "
+            "write int(mutangent.primal(x))."
+        )
+
+    def __hash__(self) -> int:
+        # A cache keyed by a traced value would give it to the next recording as a constant.
+        return hash(
+            release(self, "a key of a dict, a member of a set or a cached argument", "Use another key")
+        )
+
+    def __trunc__(self) -> int:
+        return int(release(self, "math.trunc(x)", "Write np.trunc(x), which is constant"))
+
+    def __bytes__(self) -> bytes:
+        return bytes(release(self, "bytes(x)", "Write bytes(mutangent.primal(x))"))
+
+    def __buffer__(self, flags: int, /) -> memoryview:  # asked by memoryview(x) since Python 3.12
+        return memoryview(release(self, "memoryview(x) or another use of its buffer", "Use x itself"))
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(release(self, "round(x)", "Write np.round(x), which is constant"), digits)
@@ -136,7 +164,9 @@ class TracedArray:
             self._refresh()
             return object.__getattribute__(self, name)
         if name.startswith("__"):
-            raise AttributeError(name)
+            raise AttributeError(
+                f"a traced value has no {name}; mutangent.primal(x) is the plain value", name=name, obj=self
+            )
         plain = primal(self)
         if hasattr(plain, name):
             raise NoRuleError(

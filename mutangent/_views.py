@@ -137,7 +137,7 @@ def views_of(root: TracedArray) -> list[TracedArray]:
 
 def forget_value(view: TracedArray) -> None:
     """Let a view be made again when it is next asked for."""
-    if _is_fresh(view):
+    if is_fresh(view):
         del view._value, view._node
     tape = view._tape
     if tape.stale is None:
@@ -145,7 +145,8 @@ def forget_value(view: TracedArray) -> None:
     tape.stale[id(view)] = view
 
 
-def _is_fresh(view: TracedArray) -> bool:
+def is_fresh(view: TracedArray) -> bool:
+    """Whether the value of a view is up to date; one that is not is made again when it is asked for."""
     try:
         _get_value(view)
     except AttributeError:
@@ -157,7 +158,7 @@ def refresh(view: TracedArray) -> None:
     """Make a view that is out of date again, and before it the bases that are."""
     chain = []
     stale: TracedArray | None = view
-    while stale is not None and not _is_fresh(stale):
+    while stale is not None and not is_fresh(stale):
         chain.append(stale)
         stale = base_of(stale)
     if stale is None:
@@ -180,7 +181,7 @@ def refresh(view: TracedArray) -> None:
 def refresh_all(tape: Tape) -> None:
     """Bring all views up to date, before the tape is closed."""
     for view in [] if tape.stale is None else list(tape.stale.values()):
-        if not _is_fresh(view):
+        if not is_fresh(view):
             refresh(view)
 
 

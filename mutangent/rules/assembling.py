@@ -165,3 +165,17 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 
 
 composed(np.real_if_close, real_if_close)
+
+
+def open_mesh(*args: Any) -> tuple[Any, ...]:
+    shapes = [[-1 if axis == k else 1 for axis in range(len(args))] for k in range(len(args))]
+    plain_mesh = np.ix_(*map(plain, args))  # it checks the arguments, and makes indices of masks
+    return tuple(
+        [
+            np.reshape(arg, shape) if made.dtype.kind in "fc" else made
+            for arg, shape, made in zip(args, shapes, plain_mesh, strict=True)
+        ]
+    )
+
+
+composed(np.ix_, open_mesh)

@@ -32,7 +32,7 @@ constant(np.array_repr, np.array_str, np.array2string)
 constant(
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift, np.bitwise_count
 )
-constant(np.gcd, np.lcm, np.packbits, np.unpackbits, np.ravel_multi_index, np.unravel_index, np.ix_)
+constant(np.gcd, np.lcm, np.packbits, np.unpackbits, np.ravel_multi_index, np.unravel_index)
 constant(np.isnat, np.busday_count, np.busday_offset, np.is_busday, np.datetime_as_string)
 
 # Shapes, types and plans.

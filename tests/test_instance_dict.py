@@ -1,0 +1,363 @@
+"""`obj.__dict__` and `vars(obj)` of classes that keep their fields there: followed in a recording, plain outside."""
+
+import abc
+import copy
+import functools
+import pickle
+
+import attrs
+import numpy as np
+import pytest
+
+import mutangent as mt
+from tests.cases.harness import NUMERICAL, Fields, three_ways
+
+
+@mt.differentiable(slots=False)
+class Box:
+    v: np.ndarray
+    w: object = 1.0
+
+
+class Undecorated(Box):
+    """A subclass without fields of its own."""
+
+
+@mt.differentiable(slots=False)
+class Deeper(Box):
+    u: float = 2.0
+
+
+@mt.differentiable
+@attrs.define(slots=False)
+class Twice:
+    """An attrs class already when it was decorated."""
+
+    v: np.ndarray
+    w: object = 1.0
+
+
+class Plain:
+    pass
+
+
+@mt.differentiable(slots=False)
+class WithBase(Plain):
+    v: np.ndarray
+    w: object = 1.0
+
+
+class Mixed(Plain, Box):
+    """Here the dict of `Plain` comes first."""
+
+
+@mt.differentiable(slots=False)
+class Abstract(abc.ABC):
+    v: np.ndarray
+    w: object = 1.0
+
+
+CLASSES = [Box, Undecorated, Deeper, Twice, WithBase, Mixed, Abstract]
+every_class = pytest.mark.parametrize("cls", CLASSES)
+
+
+def make(cls):
+    return lambda: (cls(np.array([2.0, 1.0, 3.0])),)
+
+
+def read(o):
+    return np.sum(o.__dict__["v"] ** 2 * vars(o)["w"])
+
+
+def read_all(o):
+    return sum(np.sum(value) ** 2 for value in vars(o).values())
+
+
+def write(o):
+    o.__dict__["v"] = o.v * 3
+    return np.sum(o.v**2)
+
+
+def update(o):
+    vars(o).update(v=np.tanh(o.v), w=o.w * 2)
+    return np.sum(o.v**2) * o.w
+
+
+def delete_and_set(o):
+    kept = o.__dict__.pop("v")
+    assert not hasattr(o, "v")
+    assert "v" not in vars(o)
+    o.v = kept * 2
+    return np.sum(o.v**2)
+
+
+def rebuild_from(o):
+    made = type(o)(**{name: vars(o)[name] for name in ("v", "w")})
+    made.v = made.v * o.v
+    return np.sum(made.v) * made.w
+
+
+def copy_by_new(o):
+    made = object.__new__(type(o))
+    made.__dict__.update(vars(o))
+    o.v = o.v * 2
+    return np.sum(made.v * o.v)
+
+
+def merge(o):
+    state = vars(o) | {"w": o.w * 2}
+    state |= {"extra": 1}
+    return np.sum(state["v"] ** 2) * ({"w": 1.0} | vars(o))["w"] * state["w"]
+
+
+PROGRAMS = [read, read_all, write, update, delete_and_set, rebuild_from, copy_by_new, merge]
+
+
+@every_class
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_is_read_and_written_through_the_dict_is_followed(cls, program):
+    three_ways(make(cls), program, NUMERICAL)
+
+
+@every_class
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_forward_mode_follows_it_as_well(cls, program):
+    (o,) = make(cls)()
+    direction = np.array([0.3, -1.0, 0.5])
+    tangent = mt.grad(program)(copy.deepcopy(o))
+    _, slope = mt.jvp(program, (o,), (mt.Tangent(type(o), v=direction),))
+    assert slope == pytest.approx(np.sum(tangent.v * direction))
+
+
+@every_class
+def test_a_raise_undoes_what_was_written_through_the_dict(cls):
+    o = cls(np.array([2.0, 1.0]))
+    before = dict(vars(o))
+
+    def raises(o):
+        o.__dict__["v"] = o.v * 3
+        vars(o).update(w=5.0)
+        del o.__dict__["v"]
+        raise ZeroDivisionError
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            mt.grad(raises)(o)
+        assert vars(o) == before
+        assert all(vars(o)[name] is value for name, value in before.items())
+
+
+@every_class
+def test_outside_of_a_recording_it_is_the_true_dict(cls):
+    o = cls(np.array([2.0, 1.0]))
+    assert type(o.__dict__) is dict
+    assert o.__dict__ is vars(o)
+    o.__dict__["w"] = 7.0
+    assert o.w == 7.0
+    mt.grad(update)(o)
+    assert type(vars(o)) is dict
+    assert vars(o)["v"] is o.v
+    o.__dict__ = {"v": np.ones(2), "w": 3.0}
+    assert o.w == 3.0
+    del o.__dict__
+    assert not hasattr(o, "v")
+
+
+def test_the_mapping_behaves_as_the_dict_it_stands_for():
+    o = Box(np.array([2.0, 1.0]), 3.0)
+    o.note = "n"
+    seen = {}
+
+    def loss(o):
+        fields = vars(o)
+        seen.update(
+            keys=list(fields),
+            length=len(fields),
+            backwards=list(reversed(fields)),
+            text=repr(fields),
+            has=("v" in fields, "note" in fields, "nothing" in fields),
+            got=fields.get("nothing", 5),
+            copied=type(fields.copy()),
+            note=fields["note"],
+        )
+        for missing in ("nothing", "u"):
+            with pytest.raises(KeyError, match=missing):
+                fields[missing]
+            with pytest.raises(KeyError, match=missing):
+                del fields[missing]
+        fields["count"] = 1
+        del fields["note"]
+        o.w = 4.0
+        seen["later"] = fields["w"]
+        return np.sum(o.v)
+
+    mt.grad(loss)(o)
+    assert seen == {
+        "keys": ["v", "w", "note"],
+        "length": 3,
+        "backwards": ["note", "w", "v"],
+        "text": "{'v': TracedArray(array([2., 1.])), 'w': TracedArray(3.0), 'note': 'n'}",
+        "has": (True, True, False),
+        "got": 5,
+        "copied": dict,
+        "note": "n",
+        "later": 4.0,
+    }
+    assert o.count == 1
+    assert not hasattr(o, "note")
+
+
+@pytest.mark.parametrize("change", [lambda o: setattr(o, "__dict__", {}), lambda o: delattr(o, "__dict__")])
+def test_the_dict_itself_is_not_replaced_in_a_recording(change):
+    o = Box(np.array([2.0, 1.0]))
+    v = o.v
+
+    def loss(o):
+        o.w = o.w * 2
+        change(o)
+        return np.sum(o.v)
+
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match=r"__dict__ of a Box was .*obj\.__dict__\.update"):
+            mt.grad(loss)(o)
+        assert o.v is v
+        assert o.w == 1.0
+
+
+def test_two_objects_with_one_dict_are_refused():
+    a, b = Box(np.array([2.0, 1.0])), Box(np.array([5.0]))
+    b.__dict__ = a.__dict__
+
+    def loss(a, b):
+        a.w = a.w * 2
+        return np.sum(b.v) * b.w
+
+    for _ in range(3):
+        with pytest.raises(mt.NotCapturedError, match="share one __dict__"):
+            mt.grad(loss, argnums=(0, 1))(a, b)
+        assert a.w == 1.0
+
+
+def test_a_traced_value_under_a_name_that_is_no_field_is_refused():
+    o = Box(np.array([2.0, 1.0]))
+
+    def direct(o):
+        vars(o)["extra"] = o.v * 2
+        return np.sum(o.v)
+
+    def in_a_list(o):
+        o.extra = [1.0, (o.v * 2,)]
+        return np.sum(o.v)
+
+    for loss in (direct, in_a_list):
+        with pytest.raises(mt.NotCapturedError, match=r"Box\.extra was given .*mutangent\.field"):
+            mt.grad(loss)(o)
+
+
+# -- what uses the dict --------------------------------------------------------------------------------------------------
+
+
+@mt.differentiable
+@attrs.define(slots=False)
+class Cached:
+    v: float
+
+    @functools.cached_property
+    def square(self):
+        return self.v**2
+
+
+class Lazy(Cached):
+    @functools.cached_property
+    def cube(self):
+        return self.v**3
+
+
+def test_a_cached_property_of_a_class_that_attrs_made_is_followed():
+    assert mt.grad(lambda o: o.square * o.square)(Cached(2.0)).v == 32.0
+    o = Cached(2.0)
+    mt.grad(lambda o: o.square)(o)
+    assert (o.square, type(o.square)) == (4.0, float)
+
+
+def test_a_cached_property_of_an_undecorated_class_is_right_or_an_error():
+    o = Lazy(2.0)
+    with pytest.raises(mt.NotCapturedError, match=r"Lazy\.cube"):
+        mt.grad(lambda o: o.cube)(o)
+    assert "cube" not in vars(o) or type(vars(o)["cube"]) is float
+
+
+@mt.differentiable(slots=False)
+class OwnState:
+    v: np.ndarray
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {"kept": 1, **state}
+
+    def __setstate__(self, state):
+        del state["kept"]
+        self.__dict__.update(state)
+
+
+@mt.differentiable(slots=False)
+class OwnSetState:
+    v: np.ndarray
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+class StateOfBase:
+    def __getstate__(self):
+        return super().__getstate__().copy()
+
+
+@mt.differentiable(slots=False)
+class InheritedState(StateOfBase):
+    v: np.ndarray
+
+
+@mt.differentiable(slots=False)
+class OwnReduce:
+    v: np.ndarray
+
+    def __reduce__(self):
+        return _remade, (type(self), self.__dict__.copy())
+
+
+def _remade(cls, state):
+    made = object.__new__(cls)
+    made.__dict__.update(state)
+    return made
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("cls", [*CLASSES, OwnState, OwnSetState, InheritedState, OwnReduce])
+def test_copies_are_followed(cls, copied):
+    def loss(o):
+        o.v = o.v * 2
+        made = copied(o)
+        made.v = made.v * o.v
+        return np.sum(made.v)
+
+    three_ways(make(cls), loss, NUMERICAL)
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, OwnState, OwnSetState, InheritedState, OwnReduce])
+def test_pickling_works_after_a_gradient_and_is_refused_within(cls):
+    (o,) = make(cls)()
+    mt.grad(lambda o: np.sum(o.v**2))(o)
+    again = pickle.loads(pickle.dumps(o))
+    assert type(again) is cls
+    np.testing.assert_array_equal(again.v, o.v)
+    with pytest.raises(mt.TracedValueError, match="pickling"):
+        mt.grad(lambda o: (pickle.dumps(o), np.sum(o.v))[1])(o)
+
+
+def test_evolve_and_asdict_are_followed():
+    def loss(o):
+        made = attrs.evolve(o, w=2.0)
+        return np.sum(attrs.asdict(made)["v"] ** 2) * attrs.astuple(made)[1]
+
+    three_ways(make(Box), loss, (Fields(v=np.array([8.0, 4.0, 12.0])),))
