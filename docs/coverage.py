@@ -33,7 +33,7 @@ LEAVES = "it takes the numbers out of the recording. Write `mutangent.primal(x)`
 MEMORY = "it speaks of the memory of the array, not of its numbers"
 METHOD_REASONS = {
     **dict.fromkeys(("dump", "dumps", "tobytes", "tofile", "tolist", "to_device"), LEAVES),
-    **dict.fromkeys(("byteswap", "getfield", "resize", "setfield", "setflags", "view"), MEMORY),
+    **dict.fromkeys(("byteswap", "getfield", "resize", "setfield", "setflags"), MEMORY),
     **{name: f"write `np.{name}(...)`" for name in ("argpartition", "choose", "partition")},
 }
 

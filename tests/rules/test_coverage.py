@@ -76,7 +76,7 @@ REFUSED: dict[str, Any] = {
     "numpy.histogramdd": lambda x: np.histogramdd(x[:, None]),
     **{
         f"ndarray.{name}": lambda x, name=name: getattr(x, name)()
-        for name in ("tolist", "tobytes", "view", "dumps")
+        for name in ("tolist", "tobytes", "dumps")
     },
 }
 
