@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Array, Spec, is_plain_array, zeros
+from ._arrays import Array, Spec, is_plain_array, spec_of, zeros
 
 
 def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
@@ -23,7 +23,15 @@ def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
     >>> unbroadcast(np.ones((4, 3)), (4, 1)).shape
     (4, 1)
     """
-    lead = x.ndim - len(shape)
+    own = x.shape
+    if len(own) == 2 and own[1:] == shape and type(x) is np.ndarray:
+        # What a row that was added to a matrix gets. The product is a fraction of the price of the reduction.
+        ones = _ones.get((own[0], x.dtype))
+        if ones is None:
+            ones = _row_of_ones(own[0], x.dtype)
+        if ones is not None:
+            return ones.dot(x)
+    lead = len(own) - len(shape)
     if lead < 0:
         raise _misfit(x, shape)
     # The ufunc's own reduction is half the price of `np.sum`, which a traced value needs.
@@ -36,6 +44,19 @@ def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
     if x.shape != shape:
         raise _misfit(x, shape)
     return x
+
+
+_ones: Final[dict[tuple[int, np.dtype[Any]], Array]] = {}
+
+
+def _row_of_ones(length: int, dtype: np.dtype[Any]) -> Array:
+    """Ones to multiply a matrix with from the left; None if that is not faster than adding its rows up."""
+    if dtype.char not in "fd":
+        return None
+    if len(_ones) >= 64:
+        _ones.clear()
+    made = _ones[length, dtype] = np.ones(length, dtype)
+    return made
 
 
 def _misfit(x: Array, shape: tuple[int, ...]) -> ValueError:
@@ -118,7 +139,11 @@ class Cotangents:
         A weight that is read T times gets T products of few rows each. From the second on their factors are kept and
         multiplied a few times in all, which costs a fraction of T small products and T sums.
         """
-        if self.slots[node] is None or left.shape[1] >= MOST_ROWS:
+        slots = self.slots
+        if slots[node] is None:
+            slots[node] = left.dot(right) if left.shape[1] != 1 else left * right
+            return
+        if left.shape[1] >= MOST_ROWS:
             self.add(node, multiply(left, right))
             return
         products = self.products.get(node)
@@ -140,21 +165,33 @@ class Cotangents:
         else:
             self.add(node, np.concatenate(lefts, 1).dot(np.concatenate(rights, 0)))
 
-    def scatter(self, node: int, index: Any, contribution: Array, spec: Spec) -> None:
-        """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T)."""
+    def scatter(
+        self, node: int, index: Any, contribution: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        """Add a contribution to the elements at `index` only, so that T reads of one row each cost O(T).
+
+        The node has `shape` and `dtype`.
+        """
         present = self.slots[node]
-        dtype = contribution.dtype
-        if spec.dtype.kind == "c" and dtype.kind != "c":
-            dtype = np.result_type(dtype, np.complex64)  # the next contribution may be complex
-        if present is not None:
-            dtype = np.result_type(dtype, present.dtype)
+        if contribution.dtype is not dtype or present is not None:
+            if dtype.kind != "c" or contribution.dtype.kind == "c":
+                dtype = contribution.dtype
+            else:
+                dtype = np.result_type(contribution.dtype, np.complex64)  # the next one may be complex
+            if present is not None and dtype is not present.dtype:
+                dtype = np.result_type(dtype, present.dtype)
         if not self.owned[node]:
-            buffer = zeros(Spec(spec.shape, dtype), contribution)
+            is_numpy = type(contribution) is np.ndarray
+            buffer = np.zeros(shape, dtype) if is_numpy else zeros(Spec(shape, dtype), contribution)
             if present is not None:
                 buffer += present
-            present = self.slots[node] = buffer
+            self.slots[node] = buffer
             self.owned[node] = True
-        elif dtype != present.dtype:
+            if present is None and is_basic_index(index):
+                buffer[index] = contribution
+                return
+            present = buffer
+        elif dtype is not present.dtype and dtype != present.dtype:
             present = self.slots[node] = present.astype(dtype)
         if is_basic_index(index) or is_mask(index):
             present[index] += contribution
@@ -167,7 +204,7 @@ def to_real(x: Array) -> Array:
     return np.real(x)
 
 
-def project(tangent: Array, entry: Any, spec: Spec, owned: bool) -> Array:
+def project(tangent: Array, entry: Any, owned: bool) -> Array:
     """Turn an accumulated cotangent into a tangent of the entry value: its type, shape and dtype, in memory of its own.
 
     Parameters
@@ -176,11 +213,12 @@ def project(tangent: Array, entry: Any, spec: Spec, owned: bool) -> Array:
         The accumulated cotangent; it has the entry's shape.
     entry : array, float or complex
         The entry value, possibly traced by an outer recording.
-    spec : Spec
-        Its shape and dtype.
     owned : bool
         Whether nobody else holds the memory of `tangent`.
     """
+    if type(entry) is np.ndarray and type(tangent) is np.ndarray and tangent.dtype is entry.dtype:
+        return tangent if owned else tangent.copy()
+    spec = spec_of(entry)
     if spec.dtype.kind == "f" and tangent.dtype.kind == "c":
         tangent = to_real(tangent)
         owned = False

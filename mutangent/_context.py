@@ -303,7 +303,7 @@ class Context:
             while layer._tape is not recording.tape:
                 layer = layer._value
             leaf = Leaf(node, layer._value)
-            tangent = gradients.of_node(node, leaf.entry, leaf.spec)
+            tangent = gradients.of_node(node, leaf.entry)
             return zero_like(leaf) if tangent is ZERO else tangent
         if is_captured(source):
             return gradients.of_object(source)

@@ -132,7 +132,7 @@ def true_dict(cls: type) -> Callable[[Any], dict[str, Any]] | None:
 class Schema:
     """What is known about a class: its captured fields, and the attrs fields that a subclass added without capture."""
 
-    __slots__ = ("cls", "dict_of", "fields", "in_dict", "slots", "uncaptured")
+    __slots__ = ("cls", "dict_of", "fields", "in_dict", "may_stray", "slots", "uncaptured")
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -156,6 +156,8 @@ class Schema:
             if type(value).__name__ == "member_descriptor" and name not in found
         )
         self.uncaptured = tuple(name for name in field_names(cls) if name not in self.fields)
+        # Whether there are attributes that capture does not follow.
+        self.may_stray = self.dict_of is not None or bool(self.uncaptured or self.slots)
 
 
 _schemas: Final[dict[type, Schema | None]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents
-from ._arrays import Spec, describe, is_array
+from ._arrays import describe, is_array
 from ._call import Call
 from ._errors import NonFiniteError
 from ._history import is_number
@@ -217,10 +217,12 @@ class CheckedCotangents(Cotangents):
         self._look(node, contribution)
         super().add(node, contribution)
 
-    def scatter(self, node: int, index: Any, contribution: Any, spec: Spec) -> None:
+    def scatter(
+        self, node: int, index: Any, contribution: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
         """Add a contribution to some elements, if it is finite."""
         self._look(node, contribution)
-        super().scatter(node, index, contribution, spec)
+        super().scatter(node, index, contribution, shape, dtype)
 
     def _look(self, node: int, contribution: Any) -> None:
         if self.number >= 0:

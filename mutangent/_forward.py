@@ -311,5 +311,5 @@ def _scatter(tangent: Any, index: Any, spec: Spec) -> Array:
     if type(tangent) is TracedArray:
         return tangent._scatter(index, spec)
     buffer = Cotangents(1)
-    buffer.scatter(0, index, tangent, spec)
+    buffer.scatter(0, index, tangent, spec.shape, spec.dtype)
     return buffer.slots[0]

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from ._accumulate import Cotangents, project
-from ._arrays import is_array, spec_of
+from ._arrays import is_array
 from ._tangent import NONE, ZERO, children, map_container
 from ._traced import TracedArray, primal
 
@@ -113,7 +113,7 @@ class History:
             node = number.node
             slot = None if node is None or node == NOTHING_FLOWS else cotangents.slots[node]
             if node is not None and slot is not None:
-                found[node] = project(primal(slot), number.value, spec_of(number.value), owned=False)
+                found[node] = project(primal(slot), number.value, owned=False)
         self._cotangents = found
 
     def of(self, obj: Any, name: str) -> list[Version]:

@@ -357,6 +357,8 @@ def detached(value: Any) -> Any:
 
 def check_contents(tape: Tape) -> None:
     """Raise if an array was written past the recording that is about to overwrite it. Nothing is changed."""
+    if not tape.shadowed:
+        return
     for root, source in list(tape.shadowed.values()):
         before = tape.before[id(root)]
         if type(source) is TracedArray:
@@ -375,6 +377,8 @@ def check_contents(tape: Tape) -> None:
 
 def commit_contents(tape: Tape, entries: Any) -> None:
     """Give every array that was written in place its final contents."""
+    if not tape.shadowed:
+        return
     written = [(source, tape.before[id(root)]) for root, source in tape.shadowed.values()]
     _keep_old(tape, entries, [(array, before) for array, before in written if is_plain_array(array)])
     for root, source in tape.shadowed.values():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import project
-from ._arrays import describe, is_differentiable, spec_of
+from ._arrays import describe, is_differentiable
 from ._call import Frame
 from ._errors import CotangentError
 from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
@@ -171,7 +171,7 @@ class Forward(Recording):
             and id(tangent) not in self._held
         )
         self._held[id(tangent)] = tangent
-        return project(tangent, primal(value), spec_of(primal(value)), owned)
+        return project(tangent, primal(value), owned)
 
 
 def _handle_maker(tape: ForwardTape) -> MakeLeaf:

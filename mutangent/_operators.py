@@ -12,14 +12,29 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._apply import ASTYPE, EMPTY, ITEM, PLAIN, apply, apply_binary, get_item, make_array, scatter
-from ._arrays import Spec, describe, is_array, spec_of
+from ._apply import (
+    ASTYPE,
+    EMPTY,
+    ITEM,
+    LOGISTIC,
+    PLAIN,
+    apply,
+    apply_binary,
+    get_item,
+    is_product,
+    make_array,
+    operand_of_logistic,
+    scatter,
+)
+from ._arrays import COMPLEX128, FLOAT64, Spec, describe, is_array, spec_of
 from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, replace
-from ._rulebook import no_rule, rule
+from ._rulebook import known, no_rule, rule
+from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
 from ._views import refresh
 
+_new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
 # Reductions of ufuncs that are functions of their own in the rulebook.
@@ -38,7 +53,7 @@ class Operations:
     # -- NumPy's protocols --------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        row = rule(ufunc)
+        row = known(ufunc) or rule(ufunc)
         if not kwargs and method == "__call__":
             if row.kind == "elementwise":
                 if len(inputs) == 1:
@@ -48,15 +63,8 @@ class Operations:
                         a = self._value
                         y = ufunc(a)
                         keep_y, keep_a = row.keep[1]
-                        return append(
-                            entries,
-                            tape,
-                            row,
-                            (self._node,),
-                            (y if keep_y else None, a if keep_a else None),
-                            y,
-                            (a,),
-                        )
+                        saved = (y if keep_y else None, a if keep_a else None)
+                        return append(entries, tape, row, (self._node,), saved, y, (a,))
                 elif len(inputs) == 2:
                     return apply_binary(ufunc, row, *inputs)
             elif row is _MATMUL:
@@ -93,10 +101,13 @@ class Operations:
         raise no_rule(ufunc, f".{method}")
 
     def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        row = rule(function)
+        row = known(function) or rule(function)
         if row.kind == "array":
             return make_array(row, self, args, kwargs)
-        target = _target(function.__name__, kwargs.get("out"), args)
+        if not kwargs:
+            return apply(row, args, kwargs)
+        out = kwargs.get("out")
+        target = None if out is None else _target(function.__name__, out, args)
         if target is None:
             return apply(row, args, kwargs)
         rest = {name: value for name, value in kwargs.items() if name != "out"}
@@ -220,8 +231,7 @@ class Operations:
 
     # -- items --------------------------------------------------------------------------------------------------------
 
-    def __getitem__(self: Any, index: Any) -> Any:
-        return get_item(self, index)
+    __getitem__ = get_item
 
     def __setitem__(self: Any, index: Any, value: Any) -> None:
         assign(self, index, value)
@@ -244,7 +254,7 @@ class Operations:
     def __iter__(self: Any) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(len(self)))
+        return (get_item(self, k) for k in range(len(self._value)))
 
     def __contains__(self: Any, item: Any) -> bool:
         return bool(np.any(primal(self) == primal(item)))
@@ -338,19 +348,99 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
 def _binary(op: Callable[[Any, Any], Any], ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """An operator method and its reflection for a ufunc with a rule."""
     row = rule(ufunc)
+    keep = row.keep  # filled when the rules are read
 
     def method(self: TracedArray, other: Any) -> Any:
         kind = type(other)
-        if kind is TracedArray or kind in PLAIN or _is_operand(other):
-            return apply_binary(op, row, self, other)
-        return NotImplemented
+        if kind is TracedArray:
+            tape = self._tape
+            entries = tape.entries
+            if type(entries) is list and other._tape is tape and row.kind == "elementwise":
+                # The most frequent case is written out here: a call would cost a third of what this does.
+                x = self._value
+                z = other._value
+                y = op(x, z)
+                keep_y, keep_x, keep_z = keep[3]
+                traced: TracedArray = _new(TracedArray)
+                traced._base = None
+                traced._value = y
+                traced._tape = tape
+                traced._node = len(entries)
+                saved = (y if keep_y else None, x if keep_x else None, z if keep_z else None)
+                try:
+                    entries.append((row, (self._node, other._node), saved, y.shape, y.dtype))
+                except AttributeError:  # a Python number
+                    dtype = COMPLEX128 if type(y) is complex else FLOAT64
+                    entries.append((row, (self._node, other._node), saved, (), dtype))
+                return traced
+        elif kind is float or kind is int:
+            tape = self._tape
+            entries = tape.entries
+            if entries is not None and row.kind == "elementwise":
+                x = self._value
+                y = op(x, other)
+                keep_y, keep_x, _ = keep[1]
+                saved = (y if keep_y else None, x if keep_x else None, other)
+                return append(entries, tape, row, (self._node, -1), saved, y, (x, other))
+        elif kind not in PLAIN and not _is_operand(other):
+            return NotImplemented
+        return apply_binary(op, row, self, other)
 
     def reflected(self: TracedArray, other: Any) -> Any:
-        if type(other) in PLAIN or _is_operand(other):
-            return apply_binary(op, row, other, self)
-        return NotImplemented
+        kind = type(other)
+        if kind is float or kind is int:
+            tape = self._tape
+            entries = tape.entries
+            if entries is not None and row.kind == "elementwise":
+                x = self._value
+                y = op(other, x)
+                keep_y, _, keep_x = keep[2]
+                saved = (y if keep_y else None, other, x if keep_x else None)
+                return append(entries, tape, row, (-1, self._node), saved, y, (other, x))
+        elif kind not in PLAIN and not _is_operand(other):
+            return NotImplemented
+        return apply_binary(op, row, other, self)
 
     return method, reflected
+
+
+def _quotient(self: TracedArray, other: Any) -> Any:
+    """`other / self`, and with it the logistic function ``1 / (1 + np.exp(-x))``."""
+    kind = type(other)
+    if (kind is int or kind is float) and other == 1:
+        tape = self._tape
+        entries = tape.entries
+        if type(entries) is list:
+            node = operand_of_logistic(entries, self._node)
+            if node >= 0:
+                y = other / self._value
+                return append(entries, tape, LOGISTIC, (node,), (y, None), y)
+    return _divided(self, other)
+
+
+def _product(self: TracedArray, other: Any) -> Any:
+    """`self @ other`. The product of two matrices is written out, for speed."""
+    kind = type(other)
+    if kind is TracedArray:
+        tape = self._tape
+        entries = tape.entries
+        if type(entries) is list and other._tape is tape:
+            a = self._value
+            b = other._value
+            if is_product(_MATMUL, a, b):
+                y = a.dot(b)  # the same as `@`, with 500 ns less of dispatch
+                traced: TracedArray = _new(TracedArray)
+                traced._base = None
+                traced._value = y
+                traced._tape = tape
+                traced._node = len(entries)
+                saved = (None, (a, b), PRODUCT)
+                entries.append((_MATMUL, (self._node, other._node), saved, y.shape, y.dtype))
+                return traced
+        return apply_binary(_matmul, _MATMUL, self, other)
+    if kind in PLAIN or _is_operand(other):
+        return apply_binary(_matmul, _MATMUL, self, other)
+    return NotImplemented
 
 
 def _is_operand(value: Any) -> bool:
@@ -384,7 +474,7 @@ def _unary(op: Callable[[Any], Any], ufunc: np.ufunc) -> Callable[..., Any]:
         keep_y, keep_a = row.keep[1]
         saved: Any = (y if keep_y else None, a if keep_a else None)
         if row.kind == "function":
-            saved = (y if keep_y else spec_of(y), (a if keep_a else spec_of(a),), EMPTY)
+            saved = (y if keep_y else None, (a if keep_a else spec_of(a),), EMPTY)
         return append(entries, tape, row, (self._node,), saved, y, (a,))
 
     return method
@@ -406,6 +496,9 @@ def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return method
 
 
+_, _divided = _binary(operator.truediv, np.divide)
+
+
 def _install_operators() -> None:
     arithmetic = [
         ("add", operator.add, np.add),
@@ -420,12 +513,13 @@ def _install_operators() -> None:
         setattr(TracedArray, f"__{name}__", method)
         setattr(TracedArray, f"__r{name}__", reflected)
         setattr(TracedArray, f"__i{name}__", _augmented(op))
-    method, reflected = _binary(_matmul, np.matmul)
+    _, reflected = _binary(_matmul, np.matmul)  # `ndarray @ traced`
     others: dict[str, Any] = {
-        "__matmul__": method,
+        "__matmul__": _product,
         "__rmatmul__": reflected,
         "__imatmul__": _augmented(operator.matmul),
         "__ifloordiv__": _augmented(operator.floordiv),
+        "__rtruediv__": _quotient,
         "__neg__": _unary(operator.neg, np.negative),
         "__abs__": _unary(abs, np.absolute),
     }
@@ -436,7 +530,11 @@ def _install_operators() -> None:
 
 
 def _function_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    row = rule(function)
+
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        if row.simple and "out" not in kwargs:
+            return apply(row, (self, *args), kwargs)  # past NumPy's dispatch
         return function(self, *args, **kwargs)
 
     return method

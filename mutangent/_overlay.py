@@ -64,7 +64,7 @@ class Unread:
 
     def __init__(self, value: Any, shown: Any = None) -> None:
         self.value = value
-        self.shown = frozen(value) if shown is None else shown
+        self.shown = value if type(value) is np.ndarray else frozen(value) if shown is None else shown
 
 
 class Overlay:
@@ -140,7 +140,10 @@ class Overlay:
         value = self._below(obj, field)
         if record is None:
             record = self._touch(obj)
-        lifted, record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
+        if type(value) is np.ndarray and value.dtype.kind in "fc":  # the usual case
+            lifted, record.entries[name] = self.lifter.leaf(value)
+        else:
+            lifted, record.entries[name] = self.lifter.lift(value, f"{type(obj).__name__}.{name}")
         record.values[name] = lifted
         return lifted
 
@@ -224,7 +227,8 @@ class Overlay:
         copies = list(self.containers.by_original.values())
         lowerer.check(copies)
         for record in self.log.values():
-            _refuse_strays(record)
+            if record.schema.may_stray:
+                _refuse_strays(record)
             for name in record.written:
                 value = record.values.get(name)
                 if type(value) is not TracedArray and not is_array(value):
@@ -291,16 +295,9 @@ class Overlay:
         final = [
             (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
         ]
-        # Lowering happens in place; cotangents of what the call left behind need the traced items.
-        known: dict[int, tuple[Any, Any]] = {}
-        for record, name, value in final:
-            if isinstance(value, list | dict | deque | tuple):
-                record.values[name] = frozen(value, known)
-        self.containers.frozen.update({id(made): source for source, made in known.values()})
-        for record in records if known else ():
-            for name, value in record.values.items():
-                if id(value) in known:
-                    record.values[name] = known[id(value)][1]
+        if not final:
+            return
+        self._freeze_containers(records, final)
         for record, name, value in final:
             obj, field = record.obj, record.schema.fields[name]
             if value is not MISSING:
@@ -314,6 +311,20 @@ class Overlay:
                     field.raw_delete(obj)
                 else:
                     outer.delete(obj, field)
+
+    def _freeze_containers(self, records: list[Record], final: list[tuple[Record, str, Any]]) -> None:
+        """Put copies in the place of lists and dicts, with what the recording left in them."""
+        # Lowering happens in place; cotangents of what the call left behind need the traced items.
+        known: dict[int, tuple[Any, Any]] = {}
+        for record, name, value in final:
+            if type(value) is not TracedArray and isinstance(value, list | dict | deque | tuple):
+                record.values[name] = frozen(value, known)
+        if known:
+            self.containers.frozen.update({id(made): source for source, made in known.values()})
+            for record in records:
+                for name, value in record.values.items():
+                    if id(value) in known:
+                        record.values[name] = known[id(value)][1]
 
     def written(self) -> Iterator[tuple[Record, str]]:
         """The fields that were written and still have a value."""
@@ -334,7 +345,7 @@ class PlainView(Overlay):
 def _refuse_strays(record: Record) -> None:
     """Raise if traced values sit in attributes that capture does not follow."""
     schema = record.schema
-    if schema.dict_of is None and not schema.uncaptured and not schema.slots:
+    if not schema.may_stray:
         return
     obj = record.obj
     stored = {} if schema.dict_of is None else dict(schema.dict_of(obj))

@@ -11,14 +11,15 @@ import numpy as np
 
 from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
+from ._collector import recording_closed, recording_opened
 from ._errors import ContextError, CotangentError
 from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
 from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
-from ._tape import Entry, Tape, sweep
-from ._traced import TracedArray, new_leaf, primal
+from ._tape import LEAF, Entry, Tape, sweep
+from ._traced import TracedArray, new_leaf, new_traced, primal
 from ._views import refresh_all
 
 
@@ -43,11 +44,13 @@ class Recording(Overlay):
 
     def __enter__(self) -> Self:
         self._token = overlay_var.set(self)
+        recording_opened()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        recording_closed()
         if current() is not self:
             self.tape.close()
             self.close()
@@ -176,6 +179,14 @@ def leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[Traced
     """How a recording makes leaves; no method of it, so that a recording is no reference cycle."""
 
     def leaf(value: Any) -> tuple[TracedArray, Leaf]:
+        if type(value) is np.ndarray:  # the usual case
+            node = len(entries)
+            entries.append((LEAF, -1, None, value.shape, value.dtype))
+            made = new_traced(tape, node, value)
+            tape.leaves[id(made)] = made
+            if tape.shadowed:
+                join_shadow(made)
+            return made, Leaf(node, value)
         if type(value) is TracedArray and value._tape is tape:
             return value, Leaf(value._node, value._value)
         if type(value) is TracedArray and not _is_open(value):
@@ -219,12 +230,9 @@ class Gradients:
         self._seeds = seeds
         # One tangent per list or dict, as per object.
         self._groups: dict[tuple[int, bool], tuple[Any, Any]] = {}
-        known = recording.containers
-        self._containers = Containers()
-        self._containers.by_original = dict(known.by_original)
-        self._containers.by_working = dict(known.by_working)
+        self._containers: Containers | None = None  # those of the recording, and what is met on the way
 
-    def of_node(self, node: int, entry: Any, spec: Spec) -> Any:
+    def of_node(self, node: int, entry: Any) -> Any:
         """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
         if node < 0:
             return ZERO
@@ -234,10 +242,14 @@ class Gradients:
         owned = bool(self.cotangents.owned[node])
         if not owned and id(cotangent) not in self._given:
             # Not shared with a seed or another leaf; a view could share memory with anything.
-            owned = type(cotangent) is np.ndarray and cotangent.base is None and cotangent.flags.writeable
-            owned = owned and node not in self.cotangents.foreign
+            owned = (
+                type(cotangent) is np.ndarray
+                and cotangent.base is None
+                and cotangent.flags.writeable
+                and node not in self.cotangents.foreign
+            )
         self._given.add(id(cotangent))
-        return project(cotangent, entry, spec, owned)
+        return project(cotangent, entry, owned)
 
     def of(self, description: Description, dense: bool = False) -> Any:
         """The tangent of a described entry value; with `dense`, numbers and arrays get zeros in place of ZeroTangent."""
@@ -253,7 +265,7 @@ class Gradients:
 
     def _visit(self, description: Description, dense: bool) -> Any:
         if type(description) is Leaf:
-            tangent = self.of_node(description.node, description.entry, description.spec)
+            tangent = self.of_node(description.node, description.entry)
             return zero_like(description) if dense and tangent is ZERO else tangent
         if type(description) is Child:
             return self._shell(description.primal)
@@ -287,7 +299,7 @@ class Gradients:
                 if entry is UNSET:
                     continue
                 if type(entry) is Unread:
-                    known = id(entry.value) in self._containers.by_original
+                    known = id(entry.value) in self._known_containers().by_original
                     entry = self._describe(entry.value if known else entry.shown)
                 elif entry is MISSING_ENTRY:
                     try:
@@ -304,7 +316,15 @@ class Gradients:
 
     def _describe(self, value: Any) -> Description:
         """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
-        return Lifter(_dead_leaf, is_captured, self._containers).lift(value, "a field")[1]
+        return Lifter(_dead_leaf, is_captured, self._known_containers()).lift(value, "a field")[1]
+
+    def _known_containers(self) -> Containers:
+        if self._containers is None:
+            known = self.recording.containers
+            self._containers = Containers()
+            self._containers.by_original = dict(known.by_original)
+            self._containers.by_working = dict(known.by_working)
+        return self._containers
 
 
 MISSING_ENTRY: Final = object()

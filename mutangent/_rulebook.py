@@ -18,7 +18,8 @@ A rule is data. Five forms cover NumPy:
     The function makes a new array, for which its arguments are only a model. The program may write into it.
 
 A parameter whose name begins with an underscore is not read, so its value is not kept alive by the tape. An
-elementwise expression gets None for it, a pullback a `Spec` (shape and dtype).
+elementwise expression gets None for it, unless it is a Python number; a pullback gets a `Spec` (shape and dtype) for an
+operand, and None for a result.
 
 Users' own rules (`rrule` of a NumPy function) bring closures; they are kept in `Rule.user`.
 """
@@ -55,6 +56,10 @@ class Rule:
         operands, are read by the expressions of those operands. If one of them has none, the lookup raises `NoRuleError`.
     linear : bool
         Whether the function is linear in each operand.
+    simple : bool
+        Whether it is a ``"function"`` of one operand, an array, with one result, for whose arguments nothing is refused.
+    direct : callable or None
+        Computes the same with less overhead, from a NumPy array, or from a sequence of anything.
     sequence : bool
         Whether the first operand is a sequence of arrays.
     multiple : bool
@@ -74,6 +79,7 @@ class Rule:
 
     __slots__ = (
         "accepts",
+        "direct",
         "expressions",
         "function",
         "keep",
@@ -85,6 +91,7 @@ class Rule:
         "reason",
         "refuse",
         "sequence",
+        "simple",
         "user",
     )
 
@@ -95,6 +102,8 @@ class Rule:
         self.expressions: tuple[Expression | None, ...] = ()
         self.keep: dict[int, tuple[bool, ...]] = {}
         self.linear = False
+        self.simple = False
+        self.direct: Callable[..., Any] | None = None
         self.sequence = False
         self.multiple = False
         self.accepts: tuple[int, frozenset[str]] | None = None
@@ -110,6 +119,10 @@ class Rule:
 _rules: Final[dict[Any, Rule]] = {}
 # By the name of an optional library's module: what reads the rows of its functions.
 _awaited: Final[dict[str, Callable[[], None]]] = {}
+
+
+# The rule of a function that has been mentioned before, or None: the hot path of `rule`.
+known: Final = _rules.get
 
 
 def rule(function: Callable[..., Any]) -> Rule:
@@ -135,7 +148,7 @@ def all_read(module: str) -> None:
 
 def rules() -> list[Rule]:
     """All rules that have been filled in."""
-    return [known for known in _rules.values() if known.kind]
+    return [row for row in _rules.values() if row.kind]
 
 
 def _fill(function: Callable[..., Any], kind: str, expressions: tuple[Expression | None, ...]) -> Rule:
@@ -193,14 +206,18 @@ def function(
     multiple: bool = False,
     keywords: dict[str, int] | None = None,
     refuse: Callable[..., str | None] | None = None,
+    direct: Callable[..., Any] | None = None,
 ) -> None:
     """Declare a function by one pullback ``(g, y, *args, **kwargs)`` per operand.
 
     Operands may be given by the names that the first pullback uses, and by those in `keywords`. A call for which
-    `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`.
+    `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`. `direct` computes
+    the same with less overhead, from a NumPy array, or from a sequence of anything.
     """
     row = _fill(function, "function", pullbacks)
     row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
+    row.direct = direct
+    row.simple = len(pullbacks) == 1 and pullbacks[0] is not None and not (sequence or multiple or refuse)
     signatures = [_parameters(each) for each in pullbacks if each is not None]
     names = signatures[0][0][2 : len(pullbacks) + 2]
     row.keywords = {**{name.lstrip("_"): k for k, name in enumerate(names)}, **(keywords or {})}
@@ -304,10 +321,10 @@ def no_rule(function: Callable[..., Any], detail: str = "") -> NoRuleError:
         homes = ("numpy", "scipy.special")
         module = next((h for h in homes if getattr(sys.modules.get(h), name, None) is function), None)
     full = f"{module}.{name}" if module else name
-    known = _rules.get(function)
-    if known is not None and known.reason:
+    row = known(function)
+    if row is not None and row.reason:
         return NoRuleError(
-            f"{full}{detail} has no derivative rule, and a traced value was passed to it: {known.reason}. If no gradient "
+            f"{full}{detail} has no derivative rule, and a traced value was passed to it: {row.reason}. If no gradient "
             "is to flow, pass `mutangent.stop_gradient(x)`."
         )
     return NoRuleError(

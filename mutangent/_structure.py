@@ -16,6 +16,8 @@ from collections.abc import Callable, MutableMapping, MutableSequence
 from types import SimpleNamespace
 from typing import Any, Final
 
+import numpy as np
+
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
 from ._fields import schema_of
@@ -28,12 +30,16 @@ from ._views import base_of, derive, root_of
 class Leaf:
     """A number or array on entry. `node` is -1 if it was never read."""
 
-    __slots__ = ("entry", "node", "spec")
+    __slots__ = ("entry", "node")
 
     def __init__(self, node: int, entry: Any) -> None:
         self.node = node
         self.entry = entry
-        self.spec: Spec = spec_of(entry)
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return spec_of(self.entry)
 
 
 class Child:
@@ -193,11 +199,14 @@ class Lifter:
     def lift(self, value: Any, where: str) -> tuple[Any, Description]:
         """The lifted value and its description; `where` names the place for error messages."""
         kind = type(value)
-        if kind is TracedArray or is_differentiable(value):
+        if kind is np.ndarray:
+            if value.dtype.kind in "fc":
+                return self.leaf(value)
+        elif kind is TracedArray or is_differentiable(value):
             return self.leaf(value)
-        if kind in _IMMUTABLE:
+        elif kind in _IMMUTABLE:
             return value, None
-        if self.is_captured(value):
+        elif self.is_captured(value):
             return value, Child(value)
         if isinstance(value, tuple):
             pairs = [self.lift(item, where) for item in value]

@@ -69,6 +69,8 @@ CALL: Final = Special(
     "call"
 )  # saved: a function of {output number: cotangent} that yields (node, contribution)
 UNPACK: Final = Special("unpack")  # saved: the output number
+# In the place of a call's keywords: the operands are two real matrices of one dtype, in NumPy arrays.
+PRODUCT: Final[dict[str, Any]] = {}
 
 
 class Tape:
@@ -262,19 +264,25 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
         if free:
             entries[number] = _DROPPED
         if type(rule) is Rule:
-            if rule.kind == "elementwise":
-                if dtype.kind == "c":
-                    _pull_complex_elementwise(entries, cotangents, rule, parents, saved, g)
-                    continue
-                for parent, push in zip(parents, rule.expressions, strict=True):
+            if rule.kind != "elementwise":
+                if saved[2] is PRODUCT and type(g) is np.ndarray:
+                    _pull_product(cotangents, parents, saved[1], g)
+                else:
+                    _pull_function(entries, cotangents, rule, parents, saved, g)
+            elif dtype.kind == "c":
+                _pull_complex_elementwise(entries, cotangents, rule, parents, saved, g)
+            else:
+                # Calls cost more than what is done here, so the sum is written out.
+                for parent, push in zip(parents, rule.expressions):  # noqa: B905 - as long, by construction
                     if parent >= 0:
                         contribution = push(g, *saved)  # type: ignore[misc]
                         shape = entries[parent][3]
                         if contribution.shape != shape:
                             contribution = unbroadcast(contribution, shape)
-                        add(parent, contribution)
-            else:
-                _pull_function(entries, cotangents, rule, parents, saved, g)
+                        if slots[parent] is None:
+                            slots[parent] = contribution
+                        else:
+                            add(parent, contribution)
         elif rule is INDEX:
             _pull_index(entries, cotangents, parents, saved, g)
         elif rule is SET_ITEM:
@@ -300,7 +308,7 @@ def deliver(entries: list[Entry], cotangents: Cotangents, parent: int, contribut
     _, _, _, shape, dtype = entries[parent]
     if contribution.shape != shape:
         contribution = unbroadcast(contribution, shape)
-    if dtype.kind == "f" and contribution.dtype.kind == "c":
+    if contribution.dtype is not dtype and dtype.kind == "f" and contribution.dtype.kind == "c":
         contribution = to_real(contribution)
     cotangents.add(parent, contribution)
 
@@ -318,16 +326,9 @@ def _pull_function(
     entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
 ) -> None:
     y, args, kwargs = saved
-    if (
-        rule.function is np.matmul
-        and type(g) is np.ndarray
-        and g.ndim == 2
-        and _pull_matmul(entries, cotangents, parents, args, g)
-    ):
-        return
     if rule.multiple:
         g = [g[k] if k in g else zeros(spec, next(iter(g.values()))) for k, spec in enumerate(y)]
-    for parent, pullback in zip(parents, rule.expressions, strict=True):
+    for parent, pullback in zip(parents, rule.expressions):  # noqa: B905 - as long, by construction
         if type(parent) is tuple:
             contributions = pullback(g, y, *args, **kwargs)  # type: ignore[misc]
             for each, contribution in zip(parent, contributions, strict=True):
@@ -337,37 +338,33 @@ def _pull_function(
             deliver(entries, cotangents, parent, pullback(g, y, *args, **kwargs))  # type: ignore[misc]
 
 
-def _pull_matmul(entries: list[Entry], cotangents: Cotangents, parents: Any, args: Any, g: Any) -> bool:
-    """Pull through the product of two real matrices, so that sums of products can wait; False for anything else."""
-    a, b = args
-    if g.dtype.kind == "c":
-        return False
+def _pull_product(cotangents: Cotangents, parents: tuple[int, int], operands: Any, g: Any) -> None:
+    """Pull through the product of two real matrices, of which sums can wait."""
     left, right = parents
-    for node, other in ((left, b), (right, a)):
-        if node >= 0 and (type(other) is not np.ndarray or other.ndim != 2 or other.dtype != g.dtype):
-            return False
-        if node >= 0 and (len(entries[node][3]) != 2 or entries[node][4] != g.dtype):
-            return False
+    a, b = operands
     if left >= 0:
         cotangents.add_product(left, g, b.T)
     if right >= 0:
         cotangents.add_product(right, a.T, g)
-    return True
 
 
 def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:
     _, _, _, shape, dtype = entries[parent]
-    if dtype.kind == "f" and g.dtype.kind == "c":
+    if g.dtype is not dtype and dtype.kind == "f" and g.dtype.kind == "c":
         g = to_real(g)
+    present = cotangents.slots[parent]
+    if type(g) is np.ndarray and (present is None or type(present) is np.ndarray):
+        cotangents.scatter(parent, index, g, shape, dtype)
+        return
     scatter: Callable[..., Any] | None = getattr(g, "_scatter", None)
     if scatter is not None:  # traced by an outer recording: the sum must be recorded there
         cotangents.add(parent, scatter(index, Spec(shape, dtype)))
-    elif hasattr(cotangents.slots[parent], "_scatter"):
+    elif hasattr(present, "_scatter"):
         buffer = Cotangents(1)
-        buffer.scatter(0, index, g, Spec(shape, dtype))
+        buffer.scatter(0, index, g, shape, dtype)
         cotangents.add(parent, buffer.slots[0])
     else:
-        cotangents.scatter(parent, index, g, Spec(shape, dtype))
+        cotangents.scatter(parent, index, g, shape, dtype)
 
 
 def _pull_set_item(

@@ -286,14 +286,14 @@ def append(
     entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value: Any, operands: Any = ()
 ) -> TracedArray:
     """Record `value`. Only a check for nan reads `operands`: the values that the operation was given."""
-    try:
-        shape, dtype = value.shape, value.dtype
-    except AttributeError:
-        shape, dtype = (), COMPLEX128 if type(value) is complex else FLOAT64
     traced: TracedArray = _new(TracedArray)
     traced._base = None
     traced._value = value
     traced._tape = tape
+    try:
+        shape, dtype = value.shape, value.dtype
+    except AttributeError:
+        shape, dtype = (), COMPLEX128 if type(value) is complex else FLOAT64
     if type(entries) is list:
         traced._node = len(entries)
         entries.append((rule, parents, saved, shape, dtype))
@@ -326,6 +326,8 @@ def new_outputs(
 def require_scalar(value: Any, name: str) -> None:
     """Raise unless `value` is a real scalar, as a gradient needs."""
     plain = primal(value)
+    if type(plain) is np.float64 or type(plain) is np.float32 or type(plain) is float:
+        return
     if not (is_differentiable(plain) or isinstance(plain, int | np.integer | np.bool_)):
         raise GradientTypeError(
             f"the result of {name} is {describe(plain)}, and a gradient needs a real scalar. Return one number, or use "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,25 +23,30 @@ from ._arrays import is_array
 from ._tape import Tape
 from ._traced import TracedArray, new_constant, new_traced, primal
 
+_weak: Final = weakref.ref
+_new_tuple: Final = tuple.__new__
 _get_value: Final = TracedArray.__dict__["_value"].__get__
 
 
-class Again:
-    """How a function made a view: called with another value of the base, it makes the view of that."""
+class Again(tuple[Any, tuple[Any, ...], dict[str, Any], int]):
+    """How a function made a view: called with another value of the base, it makes the view of that.
 
-    __slots__ = ("function", "kwargs", "number", "rest")
+    The number says which of several results it was; it is -1 if there was one.
+    """
 
-    def __init__(
-        self, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1
-    ) -> None:
-        self.function = function
-        self.rest = rest
-        self.kwargs = kwargs
-        self.number = number  # which of several results, or -1
+    __slots__ = ()
+
+    def __new__(cls, function: Any, rest: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1) -> Self:
+        return _new_tuple(cls, (function, rest, kwargs, number))
+
+    @property
+    def function(self) -> Any:
+        return self[0]
 
     def __call__(self, base: Any) -> Any:
-        made = self.function(base, *self.rest, **self.kwargs)
-        return made if self.number < 0 else made[self.number]
+        function, rest, kwargs, number = self
+        made = function(base, *rest, **kwargs)
+        return made if number < 0 else made[number]
 
 
 def same_array(base: Any) -> Any:
@@ -53,7 +58,26 @@ def register_view(view: TracedArray, base: TracedArray, how: Any) -> None:
     """Remember that `view` was made from `base`; `how` is an index, or a function of the base's value."""
     view._base = base
     view._how = how
-    view._tape.views.setdefault(id(root_of(base)), []).append(weakref.ref(view))
+    while base._base is not None:
+        base = base._base
+    view._tape.views.setdefault(id(base), []).append(_weak(view))
+
+
+def register_parts(
+    parts: list[TracedArray], base: TracedArray, function: Any, rest: Any, kwargs: Any
+) -> None:
+    """Remember that `parts` are the several results of a function, and all of them views of `base`."""
+    known = base._tape.views.setdefault(id(root_of(base)), [])
+    for number, part in enumerate(parts):
+        part._base = base
+        part._how = _new_tuple(Again, (function, rest, kwargs, number))
+        known.append(_weak(part))
+
+
+def is_as_computed(x: TracedArray) -> bool:
+    """Whether the value that is computed with surely has the strides that `x` has in the plain program."""
+    tape = x._tape
+    return x._base is None and type(x._value) is np.ndarray and not tape.origins and not tape.shadowed
 
 
 def base_of(x: TracedArray) -> TracedArray | None:

@@ -86,7 +86,11 @@ def mean_pullback(
     return np.where(chosen, kept(g, _a.shape, axis, keepdims) / count, 0)
 
 
-function(np.sum, sum_pullback, linear=True)
+def direct_sum(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, **kwargs: Any) -> Any:
+    return np.add.reduce(a, axis, dtype, out, **kwargs)
+
+
+function(np.sum, sum_pullback, linear=True, direct=direct_sum)
 function(np.mean, mean_pullback, linear=True)
 
 # -- variance ------------------------------------------------------------------------------------------------------

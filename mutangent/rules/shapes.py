@@ -177,6 +177,8 @@ def concatenate_pullback(
 def stack_pullback(
     g: Any, _y: Any, _arrays: Any, axis: int = 0, out: None = None, *, dtype: Any = None, casting: Any = None
 ) -> list[Any]:
+    if axis == 0:
+        return [g[k] for k in range(len(_arrays))]
     return parts(g, _arrays, axis, [1] * len(_arrays))
 
 
@@ -198,7 +200,19 @@ def dstack_pullback(g: Any, _y: Any, _tup: Any) -> list[Any]:
 
 
 function(np.concatenate, concatenate_pullback, linear=True, sequence=True)
-function(np.stack, stack_pullback, linear=True, sequence=True)
+
+
+def direct_stack(arrays: Any, axis: int = 0, **kwargs: Any) -> Any:
+    """`numpy.stack` of a few NumPy arrays along a new first axis, without most of its checks."""
+    if axis == 0 and not kwargs and len(arrays) < FEW:
+        shape = arrays[0].shape if type(arrays[0]) is np.ndarray else None
+        if all(type(each) is np.ndarray and each.shape == shape for each in arrays):
+            return np.concatenate([each[None] for each in arrays])
+    return np.stack(arrays, axis, **kwargs)
+
+
+FEW = 16
+function(np.stack, stack_pullback, linear=True, sequence=True, direct=direct_stack)
 function(np.vstack, vstack_pullback, linear=True, sequence=True)
 function(np.hstack, hstack_pullback, linear=True, sequence=True)
 function(np.column_stack, column_stack_pullback, linear=True, sequence=True)
@@ -220,7 +234,19 @@ def split_pullback(g: Any, _y: Any, _ary: Any, indices_or_sections: Any = None, 
     return np.concatenate(g, axis)
 
 
-function(np.split, split_pullback, linear=True, multiple=True)
+def direct_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """`numpy.split` into equal parts, by slices."""
+    if type(indices_or_sections) is int and type(axis) is int and -ary.ndim <= axis < ary.ndim:
+        axis %= ary.ndim
+        length, rest = divmod(ary.shape[axis], indices_or_sections) if indices_or_sections > 0 else (0, 1)
+        if rest == 0:
+            before = (slice(None),) * axis
+            starts = range(0, indices_or_sections * length, length) if length else [0] * indices_or_sections
+            return [ary[(*before, slice(start, start + length))] for start in starts]
+    return np.split(ary, indices_or_sections, axis)
+
+
+function(np.split, split_pullback, linear=True, multiple=True, direct=direct_split)
 function(np.array_split, split_pullback, linear=True, multiple=True)
 function(
     np.hsplit,

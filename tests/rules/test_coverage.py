@@ -74,10 +74,7 @@ REFUSED: dict[str, Any] = {
     "numpy.require": np.require,
     "numpy.histogram2d": lambda x: np.histogram2d(x, x),
     "numpy.histogramdd": lambda x: np.histogramdd(x[:, None]),
-    **{
-        f"ndarray.{name}": lambda x, name=name: getattr(x, name)()
-        for name in ("tolist", "tobytes", "dumps")
-    },
+    **{f"ndarray.{name}": lambda x, name=name: getattr(x, name)() for name in ("tolist", "tobytes", "dumps")},
 }
 
 
