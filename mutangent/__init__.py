@@ -4,7 +4,7 @@ Reading this file is reading the API.
 """
 
 from . import _operators as _operators  # gives TracedArray its operators
-from . import nn, optim, testing
+from . import nn, optim, testing, tree
 from . import rules as rules  # fills the rulebook
 from ._capture import field
 from ._checkpoint import checkpoint, checkpoint_sequence
@@ -27,6 +27,7 @@ from ._identity import IdentityMap
 from ._jacobians import elementwise_grad, hessian, hvp, jacobian
 from ._jvp import jvp
 from ._primitive import non_differentiable, primitive
+from ._ravel import ravel, ravel_tangent, total
 from ._rulebook import rrule
 from ._tangent import NoTangent, Tangent, ZeroTangent
 from ._traced import TracedArray
@@ -68,9 +69,13 @@ __all__ = [
     "pause",
     "primal",
     "primitive",
+    "ravel",
+    "ravel_tangent",
     "rrule",
     "stop_gradient",
     "testing",
+    "total",
+    "tree",
     "value_and_grad",
     "vjp",
 ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final, final
 
 from ._arrays import is_array, is_differentiable
 from ._fields import CapturedField, is_captured, schema_of
@@ -50,6 +50,14 @@ class Node:
         """The way from the root, in the words of a message: ``args[0].cell.Wi``."""
         return self._way(None)
 
+    @property
+    def way(self) -> str:
+        """The way from the root without the root's name, as one writes it after a value: ``.cell.Wi``."""
+        root: Node = self
+        while root.parent is not None:
+            root = root.parent
+        return self.path[len(root.key) :]
+
     def _way(self, start: Object | None) -> str:
         steps: list[str] = []
         node: Node | None = self
@@ -62,6 +70,7 @@ class Node:
         return "".join(reversed(steps))
 
 
+@final
 class Leaf(Node):
     """A number or array."""
 
@@ -75,33 +84,35 @@ class Leaf(Node):
         self.slot = slot
 
 
+@final
 class Object(Node):
-    """A captured object, or a tangent of one. `fields` has those that are set; None is for what has no tangent space."""
+    """A captured object, or a tangent of one."""
 
-    __slots__ = ("cls", "fields", "primal")
+    __slots__ = ("cls", "number", "primal")
 
-    def __init__(self, parent: Object | Group | None, key: Any, primal: Any, cls: type) -> None:
+    def __init__(self, parent: Object | Group | None, key: Any, primal: Any, number: int, cls: type) -> None:
         self.parent = parent
         self.key = key
         self.primal = primal
+        self.number = number
         self.cls = cls
-        self.fields: dict[str, Place] = {}
 
 
+@final
 class Group(Node):
     """A tuple, list, deque or dict."""
 
-    __slots__ = ("items", "keys", "primal")
+    __slots__ = ("number", "primal")
 
-    def __init__(self, parent: Object | Group | None, key: Any, primal: Any) -> None:
+    def __init__(self, parent: Object | Group | None, key: Any, primal: Any, number: int) -> None:
         self.parent = parent
         self.key = key
         self.primal = primal
-        self.keys: list[Any] = list(primal) if isinstance(primal, dict) else list(range(len(primal)))
-        self.items: list[Place] = []
+        self.number = number
 
 
 Place = Leaf | Object | Group | None  # None: a value without tangent space
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 
 
 class Layout:
@@ -125,26 +136,48 @@ class Layout:
         self.slots: list[Leaf] = []  # the first leaf of each slot
         self.objects: list[Object] = []
         self.groups: list[Group] = []
+        # Nodes know what is above them, and the layout what is below, so that there are no circles: a layout that is
+        # dropped is gone at once, with the arrays in it.
+        self._below: list[dict[Any, Place]] = []
         self._slot_of: dict[int, tuple[int, Any]] = {}  # it holds the array, so that its id stays its own
         self._known: dict[int, Object | Group] = {}
-        self._roots = list(roots)
-        self.nodes = [self.grow(value, None, name) for value, name in self._roots]
+        named = list(roots)
+        self.roots: list[Any] = [value for value, _ in named]
+        self.nodes = [self._grow(value, name) for value, name in named]
 
-    def grow(self, value: Any, parent: Object | Group | None, key: Any) -> Place:
-        """The node of `value` with all that is below it."""
-        root, parts = self._plant(value, parent, key)
+    def below(self, node: Object | Group) -> dict[Any, Place]:
+        """What is in an object or container, by field, position or key; None for what has no tangent space.
+
+        Fields that are not set are left out.
+        """
+        return self._below[node.number]
+
+    def add_object(self, parent: Object | Group | None, key: Any, primal: Any, cls: type) -> Object:
+        """A node for an object, with nothing below it yet."""
+        made = Object(parent, key, primal, len(self._below), cls)
+        self._below.append({})
+        self.objects.append(made)
+        return made
+
+    def add_group(self, parent: Object | Group | None, key: Any, primal: Any) -> Group:
+        """A node for a container, with nothing below it yet."""
+        made = Group(parent, key, primal, len(self._below))
+        self._below.append({})
+        self.groups.append(made)
+        return made
+
+    def _grow(self, value: Any, name: str) -> Place:
+        """The node of a root, and all that is below it."""
+        root, parts = self._plant(value, None, name)
         # For each node that is being looked into, what is still to come. The top of the stack is the innermost.
-        pending: list[tuple[Any, Iterator[tuple[Any, Any]]]] = [] if parts is None else [(root, parts)]
+        pending: list[tuple[Any, Iterator[tuple[Any, Any]]]] = [] if parts is None else [(root, iter(parts))]
         while pending:
             above, coming = pending[-1]
-            for name, item in coming:
-                node, parts = self._plant(item, above, name)
-                if type(above) is Object:
-                    above.fields[name] = node
-                else:
-                    above.items.append(node)
+            below = self._below[above.number]
+            for key, item in coming:
+                below[key], parts = self._plant(item, above, key)
                 if parts is not None:
-                    pending.append((node, parts))
+                    pending.append((below[key], iter(parts)))
                     break
             else:
                 pending.pop()
@@ -152,28 +185,27 @@ class Layout:
 
     def _plant(
         self, value: Any, parent: Object | Group | None, key: Any
-    ) -> tuple[Place, Iterator[tuple[Any, Any]] | None]:
+    ) -> tuple[Place, Iterable[tuple[Any, Any]] | None]:
         """A node for one value, and what is in it unless that is known."""
         kind = type(value)
+        if kind in _PLAIN:
+            return None, None
         if kind is TracedArray or is_differentiable(value):
             return self._leaf(value, parent, key), None
         known = self._known.get(id(value))
         if known is not None:
             return known, None
-        if self._is_object(value):
+        if self.is_object(value):
             cls = value._cls if kind is Tangent else kind
-            made = self._known[id(value)] = Object(parent, key, value, cls)
-            self.objects.append(made)
-            return made, self._parts(value)
+            made = self._known[id(value)] = self.add_object(parent, key, value, cls)
+            return made, self.parts(value)
         if isinstance(value, dict | list | tuple | deque):
-            group = Group(parent, key, value)
-            self.groups.append(group)
+            group = self.add_group(parent, key, value)
             if not isinstance(value, tuple):
                 # A tuple has no identity worth keeping: its arrays are leaves in each place.
                 self._known[id(value)] = group
-            return group, iter(list(value.items() if isinstance(value, dict) else enumerate(value)))
-        if not isinstance(value, str | int | type(None)):
-            self._refuse(value, parent, key)
+            return group, list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+        self._refuse(value, parent, key)
         return None, None
 
     def _leaf(self, value: Any, parent: Object | Group | None, key: Any) -> Leaf:
@@ -191,25 +223,23 @@ class Layout:
 
     # -- what a layout of another kind may look at differently ---------------------------------------------------------
 
-    def _is_object(self, value: Any) -> bool:
+    def is_object(self, value: Any) -> bool:
         """Whether `value` has fields to look into."""
         return type(value) is Tangent or is_captured(value)
 
-    def _parts(self, value: Any) -> Iterator[tuple[str, Any]]:
+    def parts(self, value: Any) -> Iterable[tuple[str, Any]]:
         """The names and values of the fields that are set."""
         if type(value) is Tangent:
             present = set(value)
-            for name in field_names(value._cls):
-                if name in present:
-                    yield name, value[name]
-            return
+            return [(name, value[name]) for name in field_names(value._cls) if name in present]
         refuse_own_fields(value)
+        found = []
         for name, field in fields_of(type(value)).items():
             try:
-                held = field.__get__(value)
+                found.append((name, field.__get__(value)))
             except AttributeError:
                 continue  # not set
-            yield name, held
+        return found
 
     def _refuse(self, value: Any, parent: Object | Group | None, key: Any) -> None:
         """Raise if there are arrays in `value`, which is of a kind that is not followed."""
@@ -219,6 +249,12 @@ class Layout:
 
 def fields_of(cls: type) -> dict[str, CapturedField]:
     """The attrs fields; values that cached properties keep are captured too, but they are no part of a tangent."""
-    schema = schema_of(cls)
-    known = {} if schema is None else schema.fields
-    return {name: known[name] for name in field_names(cls) if name in known}
+    known = _fields_of.get(cls)
+    if known is None:
+        schema = schema_of(cls)
+        captured = {} if schema is None else schema.fields
+        known = _fields_of[cls] = {name: captured[name] for name in field_names(cls) if name in captured}
+    return known
+
+
+_fields_of: Final[dict[type, dict[str, CapturedField]]] = {}

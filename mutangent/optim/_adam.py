@@ -71,6 +71,8 @@ class Adam:
         CotangentError
             If `tangent` has not the structure, the shapes or the dtypes of what `m` holds now. Nothing has changed
             then.
+        ValueError
+            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array.
         """
         rebind(m, tangent, self._moments, self._step)
 

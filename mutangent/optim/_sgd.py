@@ -56,6 +56,8 @@ class SGD:
         CotangentError
             If `tangent` has not the structure, the shapes or the dtypes of what `m` holds now. Nothing has changed
             then.
+        ValueError
+            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array.
         """
         rebind(m, tangent, self._velocities, self._step)
 

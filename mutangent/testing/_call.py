@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mutangent._fields import current
-from mutangent._layout import Leaf, Object
+from mutangent._layout import Leaf, Object, fields_of
 from mutangent._transforms import vjp
 
 from ._layout import Layout
@@ -119,7 +119,9 @@ class Call:
 
 def _is_frozen(node: Object) -> bool:
     """Whether the fields of an object cannot be set. Deleting one tells, without running the user's hooks."""
-    for name in node.fields:
+    for name in fields_of(node.cls):
+        if not hasattr(node.primal, name):
+            continue
         value = getattr(node.primal, name)
         try:
             delattr(node.primal, name)

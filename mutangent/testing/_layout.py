@@ -18,10 +18,10 @@ Fail = Callable[[str], NoReturn]
 class Layout(PlainLayout):
     """The layout of arguments, results and objects. Looking at a field is no reading of it: nothing is recorded."""
 
-    def _is_object(self, value: Any) -> bool:
+    def is_object(self, value: Any) -> bool:
         return is_captured(value)
 
-    def _parts(self, value: Any) -> Iterator[tuple[str, Any]]:
+    def parts(self, value: Any) -> Iterator[tuple[str, Any]]:
         overlay = current()
         for name, field in fields_of(type(value)).items():
             try:
@@ -51,21 +51,21 @@ class Layout(PlainLayout):
                 return original
             done.add(id(node))
             olds = original.values() if isinstance(original, dict) else original
-            items = [put(item, old) for item, old in zip(node.items, olds, strict=True)]
+            items = [put(item, old) for item, old in zip(self.below(node).values(), olds, strict=True)]
             if isinstance(original, tuple):
                 return rebuild(original, items)
-            for key, item in zip(node.keys, items, strict=True):
+            for key, item in zip(self.below(node), items, strict=True):
                 original[key] = item
             return original
 
         for node in self.objects:
             for name, field in fields_of(node.cls).items():
-                if name in node.fields:
+                if name in self.below(node):
                     old = field.raw_get(node.primal)
-                    new = put(node.fields[name], old)
+                    new = put(self.below(node)[name], old)
                     if new is not old:
                         field.raw_set(node.primal, new)
-        return [put(node, root) for node, (root, _) in zip(self.nodes, self._roots, strict=True)]
+        return [put(node, root) for node, root in zip(self.nodes, self.roots, strict=True)]
 
     def match(self, tangents: Sequence[Any], fail: Fail) -> list[Any]:
         """The tangent of each leaf out of one tangent per root; `ZeroTangent()` where there is none.
@@ -94,7 +94,7 @@ class Layout(PlainLayout):
                     fail(f"{path} is one object with two tangents: one in each place that refers to it")
             else:
                 given[id(node)] = tangent
-                pending += _parts(node, tangent, fail)
+                pending += _parts(node, self.below(node), tangent, fail)
         return found
 
     def cotangents(self, bars: Sequence[Any]) -> tuple[Any, IdentityMap[Tangent]]:
@@ -109,7 +109,7 @@ class Layout(PlainLayout):
                 return ZERO if bars[node.number] is None else bars[node.number]
             if isinstance(node, Group) and id(node) not in given:
                 given.add(id(node))
-                return rebuild(node.primal, [build(item) for item in node.items])
+                return rebuild(node.primal, [build(item) for item in self.below(node).values()])
             return NONE if node is None else ZERO
 
         out_bar = build(self.nodes[0])
@@ -119,7 +119,7 @@ class Layout(PlainLayout):
                 node.primal,
                 Tangent(
                     type(node.primal),
-                    **{name: build(field) for name, field in node.fields.items() if field is not None},
+                    **{name: build(field) for name, field in self.below(node).items() if field is not None},
                 ),
             )
             for node in self.objects
@@ -139,17 +139,19 @@ class Layout(PlainLayout):
                 made[id(node)] = (
                     Tangent(type(node.primal))
                     if isinstance(node, Object)
-                    else rebuild(node.primal, [build(item) for item in node.items])
+                    else rebuild(node.primal, [build(item) for item in self.below(node).values()])
                 )
             return made[id(node)]
 
         roots = tuple([build(node) for node in self.nodes])
         for node in self.objects:
-            build(node)._fields.update({name: build(field) for name, field in node.fields.items()})
+            build(node)._fields.update({name: build(field) for name, field in self.below(node).items()})
         return roots
 
 
-def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Place, Any, str]]:
+def _parts(
+    node: Object | Group, below: dict[Any, Place], tangent: Any, fail: Fail
+) -> list[tuple[Place, Any, str]]:
     """The parts of an object or container with their tangents."""
     if isinstance(node, Object):
         cls = type(node.primal)
@@ -162,20 +164,17 @@ def _parts(node: Object | Group, tangent: Any, fail: Fail) -> list[tuple[Place, 
             )
         present = set(tangent)
         return [
-            (part, tangent[name], f"{node.path}.{name}")
-            for name, part in node.fields.items()
-            if name in present
+            (part, tangent[name], f"{node.path}.{name}") for name, part in below.items() if name in present
         ]
     parts = children(tangent)
     alike = isinstance(tangent, dict) == isinstance(node.primal, dict)
-    if parts is None or not alike or len(parts) != len(node.items):
+    if parts is None or not alike or len(parts) != len(below):
         fail(
-            f"{node.path} is a {type(node.primal).__name__} of {len(node.items)} values, but its tangent is "
+            f"{node.path} is a {type(node.primal).__name__} of {len(below)} values, but its tangent is "
             f"{describe(tangent) if parts is None else f'a {type(tangent).__name__} of {len(parts)}'}"
         )
-    if isinstance(tangent, dict) and list(tangent) != node.keys:
-        fail(f"{node.path} has the keys {node.keys}, but its tangent has {list(tangent)}")
+    if isinstance(tangent, dict) and list(tangent) != list(below):
+        fail(f"{node.path} has the keys {list(below)}, but its tangent has {list(tangent)}")
     return [
-        (item, part, f"{node.path}[{key!r}]")
-        for item, part, key in zip(node.items, parts, node.keys, strict=True)
+        (item, part, f"{node.path}[{key!r}]") for (key, item), part in zip(below.items(), parts, strict=True)
     ]

@@ -54,6 +54,23 @@ def test_a_number_that_is_off_makes_the_origin_fail(tmp_path):
     assert "the numbers are off" in done.stderr
 
 
+def test_scipys_l_bfgs_calibrates_the_rooms(tmp_path):
+    done = run("calibrate_rooms.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(\.[\w.\[\]]+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.stdout, re.MULTILINE)
+    assert [name for name, *_ in rows] == [
+        ".rooms[0].wall.conductance",
+        ".rooms[0].wall.capacity",
+        ".rooms[0].window",
+        ".rooms[1].window",
+        ".door",
+    ]
+    for _, _, fitted, true in rows:
+        assert abs(float(fitted) / float(true) - 1) < 0.05
+    assert "the walls are still one object: True" in done.stdout
+    assert "air 18.0 °C" in done.stdout
+
+
 def test_gradients_vanish_and_explode_step_by_step(tmp_path):
     done = run("gradient_history.py", "--picture", "pictures/norms.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -101,7 +101,7 @@ def test_an_object_reached_also_by_a_way_without_a_tangent_gets_its_gradient(fir
 def test_an_object_with_two_different_tangents_is_refused_and_with_two_equal_ones_stepped_once(opt):
     layer = Layer(np.ones(2))
     m = Pair(layer, layer)
-    with pytest.raises(mt.CotangentError, match=r"Layer\.w \(at Pair\.b\.w\) .*different tangents"):
+    with pytest.raises(mt.CotangentError, match=r"Layer\.w \(at Pair\.a\.w\) .*different tangents"):
         opt.update(m, tangent(a=mt.Tangent(Layer, w=np.ones(2)), b=mt.Tangent(Layer, w=np.zeros(2))))
     np.testing.assert_array_equal(layer.w, [1, 1])
     mt.optim.SGD(0.1).update(m, tangent(a=mt.Tangent(Layer, w=np.ones(2)), b=mt.Tangent(Layer, w=np.ones(2))))
@@ -356,7 +356,7 @@ def test_a_gradient_that_does_not_fit_an_array_is_refused_as_a_whole(make_opt, w
         ([1.0, 2.0], [1.0], r"Pair\.a holds a list of length 2, and its tangent is a list of length 1"),
         ((1.0,), {"w": 1.0}, r"a tuple of length 1, and its tangent is a dict"),
         ({"w": 1.0}, {"v": 1.0}, r"a dict with keys \['w'\], and its tangent is a dict with keys \['v'\]"),
-        (3, 1.0, r"Pair\.a holds a int, and its tangent is a float"),
+        (3, 1.0, r"Pair\.a holds an int, and its tangent is a float"),
         (1.0, np.ones(2), r"Pair\.a holds a float, and its tangent is an array of shape \(2,\)"),
     ],
 )
