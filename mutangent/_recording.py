@@ -12,7 +12,7 @@ import numpy as np
 from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
 from ._collector import recording_closed, recording_opened
-from ._errors import ContextError, CotangentError
+from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
 from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
 from ._overlay import UNSET, Overlay, Record, Unread
@@ -29,6 +29,9 @@ class Recording(Overlay):
     Use it as a context manager: a body that returns commits, a body that raises rolls back.
     """
 
+    # Whether arrays that are read must stay as they are until the end. Recordings within one that looks need not look.
+    looks_at_arrays = True
+
     def __init__(self, swept_later: bool = False) -> None:
         super().__init__(current())
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
@@ -36,7 +39,9 @@ class Recording(Overlay):
         self.roots: list[Description] = []  # descriptions of the arguments
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
-        self.lifter = Lifter(leaf_maker(self.entries, self.tape), is_captured, self.containers)
+        self.lifter = Lifter(
+            leaf_maker(self.entries, self.tape, self.looks_at_arrays), is_captured, self.containers
+        )
         self._token: Token[Any] | None = None
 
     def _followed(self, value: Any) -> Any:
@@ -88,11 +93,28 @@ class Recording(Overlay):
         """Commit fields, containers, and the contents of arrays that were written in place."""
         if self.swept_later:
             self.remember_graph(self.roots)
+        array = self.tape.overwritten()
+        if array is not None:
+            raise self._overwritten(array)
         check_contents(self.tape)
         super().commit()
         commit_contents(self.tape, self.entries)
         if self.swept_later:
             self.tape.guard()
+
+    def _overwritten(self, array: Any) -> InPlaceError:
+        """The error about an array that was read and then written past the recording."""
+        fields = [
+            f"{type(record.obj).__name__}.{name}"
+            for record in self.log.values()
+            for name, entry in record.entries.items()
+            if type(entry) is Leaf and entry.entry is array
+        ]
+        return InPlaceError(
+            f"{describe(array)}, which the recording had read from {fields[0] if fields else 'an argument or a container'}, "
+            "was written past it, by another name of the array, so the gradient would be computed from the wrong numbers. "
+            "Write it through the field or the argument, or use a copy under the other name."
+        )
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.swept_later)
@@ -175,7 +197,9 @@ class Recording(Overlay):
                 overlay_var.reset(token)
 
 
-def leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[TracedArray, Leaf]]:
+def leaf_maker(
+    entries: list[Entry], tape: Tape, looks_at_arrays: bool = True
+) -> Callable[[Any], tuple[TracedArray, Leaf]]:
     """How a recording makes leaves; no method of it, so that a recording is no reference cycle."""
 
     def leaf(value: Any) -> tuple[TracedArray, Leaf]:
@@ -194,6 +218,8 @@ def leaf_maker(entries: list[Entry], tape: Tape) -> Callable[[Any], tuple[Traced
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
+            if looks_at_arrays and type(value) is np.ndarray:
+                tape.note_read(value)
             if tape.shadowed and is_array(value):
                 join_shadow(made)
             return made, described

@@ -83,6 +83,7 @@ class Tape:
 
     __slots__ = (
         "_constants",
+        "_read",
         "_sums",
         "all",
         "asleep",
@@ -117,7 +118,8 @@ class Tape:
         self.serial = next(_serials)
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         self._constants: dict[int, tuple[Any, Any]] = {}
-        self._sums: list[tuple[Any, int]] = []
+        self._read: list[tuple[Any, Any]] = []
+        self._sums: list[tuple[Any, Any]] = []
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
         self.leaf_ids: frozenset[int] = frozenset()
@@ -172,6 +174,7 @@ class Tape:
         self.locked = {}
         self.mutable = {}
         self.origins = {}
+        self._read = []
         self.shadowed = {}
         self.before = {}
         self.borrowed = []
@@ -201,16 +204,31 @@ class Tape:
             if np.may_share_memory(value, array) and same_contents(value, snapshot):
                 del self._constants[key]
 
+    def note_read(self, array: Any) -> None:
+        """Remember the contents of an array of a field or argument, which only the recording may write until it ends."""
+        self._read.append((array, array.tobytes() if array.nbytes <= COPIED_BYTES else array.copy()))
+
+    def overwritten(self) -> Any:
+        """An array that has changed since it was read, by another name of it; None if there is none."""
+        for array, before in self._read:
+            if type(before) is bytes:
+                if array.tobytes() != before:
+                    return array
+            elif not same_contents(array, before):
+                return array
+        return None
+
     def guard(self) -> None:
-        """Remember the contents of the leaves' arrays, for sweeps that come later than the recording."""
-        for leaf in self.leaves.values():
-            if is_plain_array(leaf._value) and id(leaf) not in self.shadowed:
-                self._sums.append((leaf._value, _checksum(leaf._value)))
+        """Remember the contents of the arrays that were read, for sweeps that come later than the recording."""
+        written = {id(source) for _, source in self.shadowed.values()}
+        for array, before in self._read:
+            if id(array) not in written:
+                self._sums.append((array, before if type(before) is bytes else _checksum(array)))
 
     def check_constants(self) -> None:
         """Raise if an array that the entries read was changed since the recording used it."""
-        for value, checksum in self._sums:
-            if _checksum(value) != checksum:
+        for value, before in self._sums:
+            if (value.tobytes() if type(before) is bytes else _checksum(value)) != before:
                 raise InPlaceError(
                     f"{describe(value)}, which the recording had read from a field or an argument, was overwritten in "
                     "place before its pullback ran, so the gradient would be computed from the wrong numbers. Call the "
