@@ -110,8 +110,9 @@ class Recording(Overlay):
             for name, entry in record.entries.items()
             if type(entry) is Leaf and entry.entry is array
         ]
+        where = fields[0] if fields else "an argument or a container"
         return InPlaceError(
-            f"{describe(array)}, which the recording had read from {fields[0] if fields else 'an argument or a container'}, "
+            f"{describe(array)}, which the recording had read from {where}, "
             "was written past it, by another name of the array, so the gradient would be computed from the wrong numbers. "
             "Write it through the field or the argument, or use a copy under the other name."
         )
@@ -208,6 +209,8 @@ def leaf_maker(
             entries.append((LEAF, -1, None, value.shape, value.dtype))
             made = new_traced(tape, node, value)
             tape.leaves[id(made)] = made
+            if looks_at_arrays:
+                tape.note_read(value)
             if tape.shadowed:
                 join_shadow(made)
             return made, Leaf(node, value)
@@ -218,8 +221,6 @@ def leaf_maker(
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
-            if looks_at_arrays and type(value) is np.ndarray:
-                tape.note_read(value)
             if tape.shadowed and is_array(value):
                 join_shadow(made)
             return made, described
