@@ -31,8 +31,6 @@ class Parameter:
         What it is now.
     gradient : array, number or ZeroTangent
         The sum of the tangents of all places that hold it.
-    paths : list of str
-        The places, as one writes them after the model: ``.cell.Wi``.
     """
 
     __slots__ = ("gradient", "leaves", "value")
@@ -48,7 +46,7 @@ class Parameter:
 
     @property
     def paths(self) -> list[str]:
-        """The places, as one writes them after the model."""
+        """The places, as one writes them after the model: ``.cell.Wi``."""
         return [leaf.way for leaf in self.leaves]
 
     @property
