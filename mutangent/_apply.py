@@ -427,6 +427,31 @@ def _apply_to_all(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str
     return append(tape.entries, tape, row, (nodes,), (None, (specs, *settings), kwargs), y, values)
 
 
+def common_tape(operands: tuple[Any, ...]) -> Tape | None:
+    """The tape of an ordinary recording that traces all operands, which are NumPy arrays of floats, or None."""
+    tape = _tape_of_all(operands)
+    if tape is None or type(tape.entries) is not list:
+        return None
+    for x in operands:
+        if type(x._value) is not np.ndarray or x._value.dtype.kind != "f":
+            return None
+    return tape
+
+
+def append_joint(
+    tape: Tape, row: Rule, operands: tuple[Any, ...], saved: tuple[Any, ...], values: tuple[Any, ...]
+) -> list[TracedArray]:
+    """Record a step that was computed already: `values` from `operands`, with what the pullback of `row` will read."""
+    entries: Any = tape.entries
+    nodes = tuple([x._node for x in operands])
+    if not row.multiple:
+        return [append(entries, tape, row, (nodes,), (None, saved, EMPTY), values[0])]
+    call = len(entries)
+    specs = tuple([spec_of(value) for value in values])
+    entries.append((row, (nodes,), (specs, saved, EMPTY), (), None))
+    return [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
+
+
 def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a function whose first operand is a sequence of arrays, such as `numpy.concatenate`."""
     items = list(args[0])

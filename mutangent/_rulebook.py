@@ -227,6 +227,20 @@ def function(
     )
 
 
+def joint(name: str, pullback: Expression, multiple: bool = False) -> Rule:
+    """A rule of no function in the book, for a step that a recorder computes by itself (`_apply.append_joint`).
+
+    The pullback takes the cotangent (of several results a list), None, and what the recorder saved; it returns the
+    contributions of all operands together.
+    """
+    row = Rule(pullback)
+    row.name = name
+    row.kind = "function"
+    row.expressions = (pullback,)
+    row.multiple = multiple
+    return row
+
+
 def _parameters(expression: Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of a plain function's positional and keyword-only parameters, at a hundredth of inspect's cost."""
     code = expression.__code__
