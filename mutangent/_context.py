@@ -85,7 +85,7 @@ class Context:
         self._failed = True
         self._recording.__exit__(kind, error, trace)
         self._failed = kind is not None
-        self._recording.tape.release()
+        self._recording.release()
 
     def _require(self) -> Recording:
         if self._recording is None:

@@ -37,6 +37,9 @@ class Recording(Overlay):
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
         self.swept_later = swept_later
         self.roots: list[Description] = []  # descriptions of the arguments
+        self.copies: dict[
+            int, tuple[Any, Any]
+        ] = {}  # of arrays that were computed, by the identity of the traced one
         self.entries: list[Entry] = []
         self.tape = Tape(self.entries)
         self.lifter = Lifter(
@@ -118,7 +121,7 @@ class Recording(Overlay):
         )
 
     def _lowerer(self) -> Lowerer:
-        return Lowerer(self.containers, self.swept_later)
+        return Lowerer(self.containers, self.copies if self.swept_later else None)
 
     # -- what the function was given and what it returned ------------------------------------------------------------
 
@@ -135,8 +138,13 @@ class Recording(Overlay):
     def lower(self, value: Any) -> Any:
         """A result without this recording's tracing. Call after the recording was left."""
         lowered = self._lowerer().lower(value)
-        self.tape.release()
+        self.release()
         return lowered
+
+    def release(self) -> None:
+        """Forget the traced values, once everything they left behind has its plain value."""
+        self.copies = {}
+        self.tape.release()
 
     # -- sweeps --------------------------------------------------------------------------------------------------------
 

@@ -358,11 +358,12 @@ class Lowerer:
 
     __slots__ = ("containers", "copies", "copy_computed", "seen")
 
-    def __init__(self, containers: Containers, copy_computed: bool = False) -> None:
+    def __init__(self, containers: Containers, copies: dict[int, tuple[Any, Any]] | None = None) -> None:
         self.containers = containers
-        # For sweeps that come later: a result that the caller may overwrite must not be an array that the tape reads.
-        self.copy_computed = copy_computed
-        self.copies: dict[int, tuple[Any, Any]] = {}
+        # For sweeps that come later: a result that the caller may overwrite must not be an array that the tape reads. The
+        # copies are those of all that the recording leaves, so that an array in a field and in the result is one.
+        self.copy_computed = copies is not None
+        self.copies = {} if copies is None else copies
         self.seen: dict[int, Any] = {}  # holds what it has walked, so that ids stay valid
 
     def lower(self, value: Any) -> Any:

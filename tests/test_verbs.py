@@ -217,3 +217,62 @@ def test_an_array_has_an_array_even_if_nothing_flowed(verb, xp):
     dx = result[0] if verb is mt.grad else result[1][0]
     assert dx.dtype == np.float32
     np.testing.assert_array_equal(dx, [0.0, 0.0])
+
+
+# -- one array in several places -----------------------------------------------------------------------------------------
+
+
+@mt.differentiable
+class Pair:
+    a: object
+    b: object = None
+    items: object = None
+
+
+def stored_and_returned(o):
+    made = np.tanh(o.a)
+    o.b = made
+    o.items = [made, {"k": made}]
+    return made, [made, (made[:2], o)]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        stored_and_returned,
+        lambda o: mt.vjp(stored_and_returned, o)[0],
+        lambda o: mt.jvp(stored_and_returned, (o,), (mt.ZeroTangent(),))[0],
+        lambda o: mt.value_and_grad(lambda o: (np.sum(o.a), stored_and_returned(o)), has_aux=True)(o)[0][1],
+    ],
+    ids=["plain", "vjp", "jvp", "grad"],
+)
+def test_an_array_that_is_returned_and_stored_is_one_array_afterwards(run):
+    o = Pair(np.array([1.0, 2.0, 3.0]))
+    entry = o.a
+    made, (again, (view, same)) = run(o)
+    assert type(made) is np.ndarray
+    assert o.b is made
+    assert again is made
+    assert o.items[0] is made
+    assert o.items[1]["k"] is made
+    assert same is o
+    assert view.base is made
+    assert o.a is entry
+    view[0] = 9.0
+    assert o.b[0] == 9.0
+
+
+def test_what_is_done_to_it_does_not_reach_the_pullback():
+    o = Pair(np.array([1.0, 2.0, 3.0]))
+    (made, _), pullback = mt.vjp(stored_and_returned, o)
+    before = 1 - made**2
+    o.b[:] = 0.0
+    (tangent,) = pullback((np.ones(3), mt.ZeroTangent()))
+    np.testing.assert_allclose(tangent.a, before)
+
+
+def test_an_array_in_two_fields_is_one_array_after_a_context():
+    o = Pair(np.array([1.0, 2.0, 3.0]))
+    with mt.Context():
+        stored_and_returned(o)
+    assert o.items[0] is o.b
