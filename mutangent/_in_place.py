@@ -286,7 +286,7 @@ def _shadow(root: TracedArray) -> None:
     for other in (*tape.leaves.values(), *sleepers):
         if other is root or base_of(other) is not None or not is_array(primal(other)):
             continue
-        if source_of(other) is source:
+        if _is_same_array(source_of(other), source):
             join(other, root)
         elif share_memory(other, root):
             raise _shared(array, other)
@@ -308,11 +308,28 @@ def _shadow(root: TracedArray) -> None:
     tape.before[id(root)] = before
 
 
+def _is_same_array(a: Any, b: Any) -> bool:
+    """Whether two sources are one array; an outer recording may have a handle of it for each field that holds it."""
+    a, b = _first_name(a), _first_name(b)
+    if a is b:
+        return True
+    if type(a) is not TracedArray or type(b) is not TracedArray:
+        return False
+    return base_of(a) is None and base_of(b) is None and layout_of(a) is layout_of(b)
+
+
+def _first_name(x: Any) -> Any:
+    """The handle of which `x` is only another name."""
+    while type(x) is TracedArray and base_of(x) is not None and x._how is same_array:
+        x = base_of(x)
+    return x
+
+
 def join_shadow(leaf: TracedArray) -> None:
     """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
     source = source_of(leaf)
     for root, written in list(leaf._tape.shadowed.values()):
-        if written is source:
+        if _is_same_array(written, source):
             join(leaf, root)
         elif share_memory(leaf, written):
             raise _shared(primal(written), leaf)

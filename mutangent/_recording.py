@@ -448,12 +448,26 @@ def match(
                     f"the cotangent of {where} is a Tangent of {cotangent._cls.__name__}, but the value is "
                     f"{describe(value)}. Give a cotangent of the value's own structure."
                 )
-            for name in cotangent:
-                final = recording.entry_of_final(value, name)
-                pending.append((final, cotangent[name], f"{type(value).__name__}.{name}"))
+            pending += _paired_fields(recording, value, cotangent)
         else:
             pending += _paired_items(value, cotangent, where)
     return seeds
+
+
+def _paired_fields(recording: Recording, obj: Any, cotangent: Tangent) -> list[tuple[Any, Any, str]]:
+    """What the call left in the fields of an object, with the cotangents."""
+    untouched = id(obj) not in recording.log
+    return [
+        (recording.entry_of_final(obj, name), cotangent[name], f"{type(obj).__name__}.{name}")
+        for name in cotangent
+        # Nothing that the call did reaches the numbers of an object that it never met, and they may be others by now.
+        if not untouched or _leads_to_objects(cotangent[name])
+    ]
+
+
+def _leads_to_objects(cotangent: Any) -> bool:
+    items = children(cotangent)
+    return isinstance(cotangent, Tangent) if items is None else any(map(_leads_to_objects, items))
 
 
 def _paired_items(value: Any, cotangent: Any, where: str) -> list[tuple[Any, Any, str]]:

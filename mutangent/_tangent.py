@@ -11,6 +11,7 @@ Nothing here knows how tangents come about.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
@@ -317,19 +318,19 @@ def _subtract(a: Any, b: Any) -> Any:
 
 
 def rebuild(container: Any, items: list[Any]) -> Any:
-    """A tuple, list or dict like `container` with other values: a subclass and a named tuple stay what they are."""
+    """A tuple, list, deque or dict like `container` with other values: a subclass and a named tuple stay what they are."""
     if isinstance(container, dict):
         return dict(zip(container, items, strict=True))
     if isinstance(container, tuple):
         return type(container)._make(items) if hasattr(container, "_make") else tuple(items)
-    return list(items)
+    return deque(items, container.maxlen) if isinstance(container, deque) else list(items)
 
 
 def children(container: Any) -> list[Any] | None:
-    """The values of a tuple, list or dict; None for anything else."""
+    """The values of a tuple, list, deque or dict; None for anything else."""
     if isinstance(container, dict):
         return list(container.values())
-    if isinstance(container, list | tuple):
+    if isinstance(container, list | tuple | deque):
         return list(container)
     return None
 

@@ -401,3 +401,57 @@ def test_integers_and_texts_in_a_list_are_passed_through():
     tangent = mt.grad(loss)(box)
     assert tangent.v[1] == 2.0
     assert box.v == [2, 2.5, None, "text", "done"]
+
+
+# -- chunks --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [2, None])
+def test_a_deque_is_carried_from_chunk_to_chunk(length):
+    """A window of the last values; chunks chained backwards equal one call over all."""
+    xs = [0.3, -0.7, 1.1, 0.2, 0.9, -0.4]
+
+    def steps(box, p, xs):
+        for x in xs:
+            box.v.append(np.tanh(p * x + 0.5 * box.v[-1] + 0.25 * box.v[0]))
+            if len(box.v) > 3:
+                box.v.popleft()
+        return box.v[-1] * box.v[0]
+
+    make = lambda: Box(deque([0.1, 0.5], maxlen=length))
+    whole, dp_whole = mt.grad(lambda box, p: steps(box, p, xs), argnums=(0, 1))(make(), 0.7)
+    box, chunks = make(), [xs[:2], xs[2:5], xs[5:]]
+    pullbacks = [mt.vjp(lambda box, p, xs=xs: steps(box, p, xs), box, 0.7)[1] for xs in chunks]
+    dp, objects, seed = 0.0, None, 1.0
+    for pullback in reversed(pullbacks):
+        d_box, dp_chunk = pullback(seed, objects=objects)
+        dp, objects, seed = dp + dp_chunk, mt.IdentityMap([(box, d_box)]), 0.0
+    assert d_box.v == pytest.approx(whole.v)
+    assert dp == pytest.approx(dp_whole)
+
+
+def test_an_object_that_a_chunk_never_met_may_have_changed_altogether():
+    far, near = Box([1.0, np.ones(2)]), Box(2.0)
+
+    def second(far, near):
+        out = far.v[0] * near.v + np.sum(far.v[1])
+        far.v = {"other": 1.0}
+        far.w = np.ones((3, 3))
+        return out
+
+    _, first_back = mt.vjp(lambda near: setattr(near, "v", near.v**2), near)
+    _, second_back = mt.vjp(second, far, near)
+    d_far, d_near = second_back(1.0)
+    (tangent,) = first_back(None, objects=mt.IdentityMap([(far, d_far), (near, d_near)]))
+    assert tangent.v == 4.0
+
+
+def test_a_deque_may_be_differentiated_as_an_argument_and_stopped():
+    items = deque([1.0, 2.0, 3.0], maxlen=3)
+    tangent = mt.grad(lambda items: items[0] * items[2] + items[1])(items)
+    assert list(tangent) == [3.0, 1.0, 1.0]
+    _, pullback = mt.vjp(lambda x: deque([x, x * 2]), 3.0)
+    assert pullback([1.0, 10.0]) == (21.0,)
+    assert mt.grad(lambda x: x * mt.stop_gradient(deque([x * 2], maxlen=4))[0])(3.0) == 6.0
+    assert type(mt.stop_gradient(items)) is deque
+    assert mt.stop_gradient(items).maxlen == 3

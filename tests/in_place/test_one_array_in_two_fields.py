@@ -1,0 +1,126 @@
+"""One array that two fields hold, written in place inside nested recordings."""
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+from tests.cases.harness import three_ways
+
+
+@mt.differentiable
+class Pair:
+    a: np.ndarray
+    b: np.ndarray
+
+
+def shared():
+    x = np.array([1.0, 2.0, 3.0])
+    return Pair(x, x)
+
+
+def write_first(o, s):
+    o.a[0] = s * o.b[1]
+    return np.sum(o.a * o.b)
+
+
+def write_second(o, s):
+    kept = np.sum(o.a**2)
+    o.b[:2] *= s
+    return kept + np.sum(o.a * o.b)
+
+
+def write_both(o, s):
+    o.a[0] = s
+    o.b[1] = s * o.a[0]
+    o.a += o.b
+    return np.sum(o.a**3)
+
+
+def write_by_a_view(o, s):
+    tail = o.b[1:]
+    tail *= s
+    return np.sum(o.a**2)
+
+
+WRITES = [write_first, write_second, write_both, write_by_a_view]
+every_write = pytest.mark.parametrize("write", WRITES)
+
+
+def by_grad(write, o, s):
+    return mt.grad(write, argnums=1)(o, s)
+
+
+def by_vjp(write, o, s):
+    _, pullback = mt.vjp(write, o, s)
+    return pullback(1.0)[1]
+
+
+def by_context(write, o, s):
+    with mt.Context() as ctx:
+        s = ctx.watch(s)
+        out = write(o, s)
+    return ctx.grad(out, s)
+
+
+def by_jvp(write, o, s):
+    return mt.jvp(lambda s: write(o, s), (s,), (1.0,))[1]
+
+
+every_way = pytest.mark.parametrize("way", [by_grad, by_vjp, by_context, by_jvp])
+
+
+@every_write
+@every_way
+def test_a_recording_within_one_follows_both_names(write, way):
+    def loss(o, s):
+        slope = way(write, o, s)
+        return slope**2 + np.sum(o.a * np.arange(3.0)) * np.sum(o.b)
+
+    def functional(x, s):
+        """The same with one field, so with one name."""
+        single = Pair(x, None)
+        single.b = single.a
+        return loss(single, s)
+
+    o = shared()
+    x = o.a
+    tangent, ds = mt.grad(loss, argnums=(0, 1))(o, 0.7)
+    assert o.a is x
+    assert o.b is x
+    dx, ds_of_one = mt.grad(functional, argnums=(0, 1))(np.array([1.0, 2.0, 3.0]), 0.7)
+    assert ds == pytest.approx(ds_of_one)
+    np.testing.assert_allclose(sum(each for each in (tangent.a, tangent.b)), dx)
+    step = 1e-6
+    numbers = [loss(shared(), 0.7 + d) for d in (step, -step)]
+    assert ds == pytest.approx((numbers[0] - numbers[1]) / (2 * step), rel=1e-4)
+
+
+@every_write
+def test_after_the_outer_recording_has_written_as_well(write):
+    def loss(o, s):
+        o.b[2] = s * 2
+        slope = mt.grad(write, argnums=1)(o, s)
+        o.a[0] = o.b[2] * slope
+        return np.sum(o.b**2)
+
+    def make():
+        return shared(), 0.7
+
+    three_ways(make, loss, (None, _slope(loss)))
+
+
+def _slope(loss):
+    step = 1e-6
+    ahead, behind = (loss(shared(), 0.7 + d) for d in (step, -step))
+    return (ahead - behind) / (2 * step)
+
+
+def test_a_view_in_the_other_field_is_still_an_error():
+    x = np.array([1.0, 2.0, 3.0])
+    o = Pair(x, x[:2])
+
+    def loss(o):
+        return mt.grad(lambda o: (o.b, o.a.fill(1.0), np.sum(o.a))[-1])(o).a[0]
+
+    with pytest.raises(mt.InPlaceError, match="shares memory with it"):
+        mt.grad(loss)(o)
