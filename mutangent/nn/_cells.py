@@ -79,12 +79,12 @@ class LSTMCell:
     b : array of shape (4 * units,) or (4 * units, 1)
         The biases, in the same order.
     state0 : tuple of two arrays of shape (units, 1)
-        What a sequence starts from, h and c.
+        What a sequence starts from, h and c. One array for both would be one parameter.
 
     Examples
     --------
-    >>> zero = np.zeros((3, 1))
-    >>> cell = LSTMCell(np.ones((12, 2)), np.ones((12, 3)), np.zeros(12), (zero, zero))
+    >>> state0 = (np.zeros((3, 1)), np.zeros((3, 1)))
+    >>> cell = LSTMCell(np.ones((12, 2)), np.ones((12, 3)), np.zeros(12), state0)
     >>> (h, c), y = cell(cell.state0, np.ones((2, 5)))
     >>> h.shape, c.shape, y is h
     ((3, 5), (3, 5), True)

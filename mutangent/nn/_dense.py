@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -96,8 +97,8 @@ class Dense:
         if x.ndim == 2:
             return self.activation(self.W @ x + b)
         # One product over batch and time together.
-        y = self.activation(self.W @ x.reshape(x.shape[0], -1) + b)
-        return y.reshape(-1, *x.shape[1:])
+        y = self.activation(self.W @ x.reshape(x.shape[0], math.prod(x.shape[1:])) + b)
+        return y.reshape(y.shape[0], *x.shape[1:])
 
 
 @differentiable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -74,11 +75,15 @@ class Recur:
         Raises
         ------
         ValueError
-            If the state is of another batch than `x`: call `reset` between unrelated sequences.
+            If the state is of another batch than `x`: call `reset` between unrelated sequences. If there are no steps.
         """
         if getattr(x, "ndim", 0) != 3:
             self.state, y = self._step(self.state, x, x)
             return y
+        if not x.shape[2]:
+            raise ValueError(
+                f"an input of features × batch × time needs at least one step, and this one is of shape {x.shape}"
+            )
         state, outputs = self.state, []
         for time in range(x.shape[2]):
             state, y = self._step(state, x[:, :, time], x)
@@ -225,8 +230,8 @@ def reset(m: Any) -> None:
     Parameters
     ----------
     m : object
-        A layer, or any graph of attrs objects, tuples, lists and dicts that holds some. A layer is recognised by its
-        fields: one called `state`, and one called `cell` whose object has a `state0`.
+        A layer, or any graph of attrs objects, tuples, lists, deques and dicts that holds some. A layer is recognised by
+        its fields: one called `state`, and one called `cell` whose object has a `state0`.
 
     Examples
     --------
@@ -247,7 +252,7 @@ def reset(m: Any) -> None:
         if value in seen:
             continue
         seen[value] = None
-        if isinstance(value, tuple | list):
+        if isinstance(value, tuple | list | deque):
             pending += value
         elif isinstance(value, dict):
             pending += value.values()

@@ -9,6 +9,7 @@ import numpy as np
 
 from mutangent._identity import IdentityMap
 
+from ._settings import at_least_zero, pair_below_one
 from ._walk import rebind
 
 
@@ -33,10 +34,16 @@ class Adam:
     eps : float, default 1e-8
         Added to the root of the mean square, so that a gradient of zeros makes no step.
 
+    Raises
+    ------
+    ValueError
+        For a setting with which no step is possible, also when it is changed later.
+
     Notes
     -----
     A parameter whose tangent is `ZeroTangent` is left out of the update, moments and step count included. An array of
-    zeros is a gradient like any other, and the moments decay.
+    zeros is a gradient like any other, and the moments decay. Moments belong to the place, the object and its field, and
+    not to the array in it. Those of float16 parameters are kept in float32.
 
     Examples
     --------
@@ -50,9 +57,9 @@ class Adam:
     2.5
     """
 
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
+    lr: float = attrs.field(default=1e-3, validator=at_least_zero)
+    betas: tuple[float, float] = attrs.field(default=(0.9, 0.999), validator=pair_below_one)
+    eps: float = attrs.field(default=1e-8, validator=at_least_zero)
     _moments: IdentityMap[dict[Any, Any]] = attrs.field(factory=IdentityMap, init=False, repr=False)
 
     def update(self, m: Any, tangent: Any) -> None:
@@ -72,12 +79,15 @@ class Adam:
             If `tangent` has not the structure, the shapes or the dtypes of what `m` holds now. Nothing has changed
             then.
         ValueError
-            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array.
+            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array, or if a parameter has
+            another shape than at the last update.
         """
         rebind(m, tangent, self._moments, self._step)
 
     def _step(self, value: Any, gradient: Any, moments: _Moments | None) -> tuple[Any, _Moments]:
         decay_first, decay_second = self.betas
+        if getattr(gradient, "dtype", None) == np.float16:
+            gradient = gradient.astype(np.float32)  # squares, and eps, vanish in half precision
         first, second, steps = moments or (0.0, 0.0, 0)
         first = decay_first * first + (1 - decay_first) * gradient
         second = decay_second * second + (1 - decay_second) * abs(gradient) ** 2  # real for complex g

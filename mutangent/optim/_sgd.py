@@ -8,6 +8,7 @@ import attrs
 
 from mutangent._identity import IdentityMap
 
+from ._settings import at_least_zero, below_one
 from ._walk import rebind
 
 
@@ -22,7 +23,13 @@ class SGD:
     lr : float
         The learning rate. May be changed between updates.
     momentum : float, default 0
-        How much of the velocity stays from update to update.
+        How much of the velocity stays from update to update. Velocities belong to the place, the object and its field, and
+        not to the array in it.
+
+    Raises
+    ------
+    ValueError
+        For a setting with which no step is possible, also when it is changed later.
 
     Examples
     --------
@@ -36,8 +43,8 @@ class SGD:
     Line(slope=2.0)
     """
 
-    lr: float
-    momentum: float = 0.0
+    lr: float = attrs.field(validator=at_least_zero)
+    momentum: float = attrs.field(default=0.0, validator=below_one)
     _velocities: IdentityMap[dict[Any, Any]] = attrs.field(factory=IdentityMap, init=False, repr=False)
 
     def update(self, m: Any, tangent: Any) -> None:
@@ -57,7 +64,8 @@ class SGD:
             If `tangent` has not the structure, the shapes or the dtypes of what `m` holds now. Nothing has changed
             then.
         ValueError
-            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array.
+            If two arrays, such as ``w`` and ``w.T``, overlap in memory without being one array, or if a parameter has
+            another shape than at the last update.
         """
         rebind(m, tangent, self._velocities, self._step)
 

@@ -15,7 +15,8 @@ from mutangent._identity import IdentityMap
 from mutangent._tangent import ZeroTangent
 
 # What an optimiser keeps from update to update: for each object that owns parameters, by the way within the object.
-# By place and not by array, since an array is replaced at every update, and perhaps by the user in between.
+# By place and not by array, since an array is replaced at every update, and perhaps by the user in between. With the
+# shape, since what is kept of another one might be broadcast, and the parameter with it.
 Memory = IdentityMap[dict[Any, Any]]
 
 # (value, gradient, what the last step kept or None) -> (new value, what to keep)
@@ -36,9 +37,17 @@ def rebind(root: Any, tangent: Any, memory: Memory, step: Step) -> None:
         if isinstance(parameter.gradient, ZeroTangent):
             continue
         owner, way = place
-        new, keep = step(parameter.value, parameter.gradient, memory.get(owner, {}).get(way))
+        shape = getattr(parameter.value, "shape", ())
+        known, kept_before = memory.get(owner, {}).get(way, (shape, None))
+        if known != shape:
+            raise ValueError(
+                f"{type(root).__name__}{parameter.paths[0]} is of shape {shape}, and was of shape {known} when this "
+                "optimiser last moved it, so that what it remembers does not fit. Make a new optimiser. Nothing changed."
+            )
+        new, keep = step(parameter.value, parameter.gradient, kept_before)
         writes.append((parameter, _like(parameter.value, new)))
-        kept.append((owner, way, keep))
+        if keep is not None:
+            kept.append((owner, way, (shape, keep)))
 
     done = 0
     try:

@@ -1,3 +1,4 @@
+import collections
 import copy
 
 import numpy as np
@@ -404,3 +405,24 @@ def test_calls_that_keep_the_state_cut_the_gradient_at_the_call(rng, layer):
     kept, fresh = mt.grad(loss)(m, x[:, :, 3:]), mt.grad(loss)(cut, x[:, :, 3:])
     assert kept == fresh
     assert all(type(state) is np.ndarray for state in arrays(m.state))
+
+
+def test_an_input_without_steps_is_refused_and_the_state_stays():
+    net = nn.RNN(2, 3, rng=np.random.default_rng(0))
+    before = net.state
+    with pytest.raises(ValueError, match=r"at least one step, and this one is of shape \(2, 4, 0\)"):
+        net(np.ones((2, 4, 0)))
+    assert net.state is before
+
+
+def test_a_batch_of_nobody_has_outputs_for_nobody():
+    rng = np.random.default_rng(0)
+    net = nn.Chain(nn.LSTM(2, 3, rng=rng), nn.Dense(3, 1, rng=rng))
+    assert net(np.ones((2, 0, 5))).shape == (1, 0, 5)
+
+
+def test_reset_finds_layers_in_deques():
+    net = nn.RNN(2, 3, rng=np.random.default_rng(0))
+    net(np.ones((2, 4)))
+    nn.reset(collections.deque([(net,)]))
+    assert net.state is net.cell.state0

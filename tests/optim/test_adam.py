@@ -89,3 +89,13 @@ def test_it_finds_the_minimum_of_a_quadratic():
     for _ in range(300):
         opt.update(m, mt.grad(lambda m: np.sum((m.w - target) ** 2))(m))
     np.testing.assert_allclose(m.w, target, atol=1e-2)
+
+
+@pytest.mark.parametrize("gradient", [1e-3, 300.0])
+def test_half_precision_neither_divides_by_zero_nor_overflows(gradient):
+    m = Weights(np.ones(2, np.float16))
+    opt = mt.optim.Adam(0.1)
+    for step in (1, 2):
+        opt.update(m, mt.Tangent(Weights, w=np.full(2, gradient, np.float16)))
+        assert m.w.dtype == np.float16
+        np.testing.assert_allclose(m.w, 1 - 0.1 * step, rtol=2e-3)

@@ -390,3 +390,63 @@ def test_a_field_that_the_loss_resized_is_not_updated_by_broadcasting(opt):
 def test_a_bare_array_cannot_be_given_a_new_value(opt, model):
     with pytest.raises(TypeError, match="put"):
         opt.update(model, mt.ZeroTangent())
+
+
+@pytest.mark.parametrize("make", [OPTIMISERS["momentum"], OPTIMISERS["Adam"]])
+@pytest.mark.parametrize("shape", [(1, 2), (3, 2), (2,), ()])
+def test_a_parameter_that_changed_its_shape_is_refused_and_not_broadcast_to_what_is_remembered(make, shape):
+    opt, m = make(), Pair(1.0, Layer(np.ones((2, 2))))
+    opt.update(m, tangent(b=mt.Tangent(Layer, w=np.ones((2, 2)))))
+    m.b.w = np.ones(shape)
+    with pytest.raises(ValueError, match=r"^Pair\.b\.w is of shape") as caught:
+        opt.update(m, tangent(a=1.0, b=mt.Tangent(Layer, w=np.ones(shape))))
+    assert f"is of shape {shape}, and was of shape (2, 2)" in str(caught.value)
+    assert m.a == 1.0
+    assert m.b.w.shape == shape
+
+
+def test_without_memory_a_parameter_may_change_its_shape():
+    m = Pair(np.ones(2))
+    opt = mt.optim.SGD(0.5)
+    opt.update(m, tangent(a=np.ones(2)))
+    m.a = np.ones(3)
+    opt.update(m, tangent(a=np.ones(3)))
+    assert m.a.tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: mt.optim.SGD(-0.1), r"SGD: lr must be a number ≥ 0, and is -0\.1\. To climb, negate"),
+        (lambda: mt.optim.SGD(float("nan")), r"SGD: lr must be .* nan"),
+        (lambda: mt.optim.SGD(None), r"SGD: lr must be .* None"),
+        (lambda: mt.optim.SGD("0.1"), r"SGD: lr must be .* '0\.1'"),
+        (lambda: mt.optim.SGD(np.ones(2)), r"SGD: lr must be "),
+        (
+            lambda: mt.optim.SGD(0.1, momentum=1.0),
+            r"SGD: momentum must be a number from 0 up to, not including, 1",
+        ),
+        (lambda: mt.optim.Adam(-1), r"Adam: lr must be "),
+        (lambda: mt.optim.Adam(betas=0.9), r"Adam: betas must be two numbers .* and is 0\.9\."),
+        (lambda: mt.optim.Adam(betas=(0.9, 1.0)), r"Adam: betas must be two numbers .* \(0\.9, 1\.0\)"),
+        (lambda: mt.optim.Adam(eps=-1e-8), r"Adam: eps must be "),
+    ],
+)
+def test_settings_with_which_no_step_is_possible_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_setting_is_checked_when_it_is_changed_too(opt):
+    with pytest.raises(ValueError, match="lr must be a number"):
+        opt.lr = -1.0
+
+
+def test_a_learning_rate_can_be_learned():
+    # w = 3 - lr·1, and d(w²)/dlr = -2w.
+    def after_a_step(lr):
+        m = Pair(np.array([3.0]))
+        mt.optim.SGD(lr).update(m, tangent(a=np.ones(1)))
+        return np.sum(m.a**2)
+
+    assert mt.grad(after_a_step)(0.5) == -5.0
