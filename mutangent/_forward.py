@@ -34,11 +34,12 @@ class Pusher:
         Gives, for a tape, a context in which a user's pullback reads objects without the tracing of that tape.
     """
 
-    __slots__ = ("_outside", "_several")
+    __slots__ = ("_outside", "_several", "reuses")
 
     def __init__(self, outside: Callable[[Tape], AbstractContextManager[Any]]) -> None:
         self._outside = outside
         self._several: list[Array | None] | None = None
+        self.reuses = False  # whether the next write in place may go into the tangent as it is
 
     def __len__(self) -> int:
         return 0
@@ -76,7 +77,8 @@ class Pusher:
         if rule is INDEX:
             return None if parents is None else parents[saved]
         if rule is SET_ITEM:
-            return _push_set_item(parents, saved, spec)
+            reuses, self.reuses = self.reuses, False
+            return _push_set_item(parents, saved, spec, reuses)
         if rule is SCATTER:
             return None if parents is None else _scatter(parents, saved, spec)
         return None if self._several is None else self._several[saved]  # one of several results
@@ -102,6 +104,7 @@ class ForwardTape(Tape):
     """
 
     __slots__ = ()
+    pushes = True
 
     def __init__(self, pusher: Pusher) -> None:
         entries: Any = pusher
@@ -284,13 +287,15 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
     return found
 
 
-def _push_set_item(parents: Any, saved: Any, spec: Spec) -> Array | None:
+def _push_set_item(parents: Any, saved: Any, spec: Spec, reuses: bool) -> Array | None:
     index, _ = saved
     base, value = parents
     if not has_tangent(base) and not has_tangent(value):
         return None
     if not has_tangent(base):
         made = zeros(spec, primal(value))
+    elif reuses and type(value) is not TracedArray:
+        made = base
     else:  # the tangent of a 0-d array may be a scalar
         made = np.array(base) if issubclass(type(base), np.generic) else base.copy()
     if not has_tangent(value):

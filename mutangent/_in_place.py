@@ -191,11 +191,27 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
     buffer[lowered_index] = lowered
     saved = (lowered_index, None if layer is None else np.shape(primal(lowered)))
+    if tape.pushes:
+        _let_reuse_tangent(root)
     nodes = (root._node, -1 if layer is None else layer._node)
     written = append(tape.all, tape, SET_ITEM, nodes, saved, buffer, (lowered,))
     root._value, root._node = buffer, written._node
     del buffer
     outdate(root)
+
+
+def _let_reuse_tangent(root: TracedArray) -> None:
+    """In forward mode the tangent is written in place too, if nobody else refers to it: T writes of a row cost O(T)."""
+    outdate(root)  # views of the array hold views of the tangent
+    entries: Any = root._tape.all
+    tangent: Any = root._node
+    entries.reuses = (
+        type(tangent) is np.ndarray
+        and tangent.base is None
+        and tangent.flags.writeable
+        and _COUNTS_REFERENCES
+        and sys.getrefcount(tangent) <= _ALONE + 1  # and by the local name
+    )
 
 
 def _own_buffer(root: TracedArray) -> Any:

@@ -110,6 +110,8 @@ class Tape:
         "views",
     )
 
+    pushes = False  # whether a node is a tangent: in forward mode
+
     def __init__(self, entries: list[Entry]) -> None:
         self.entries: list[Entry] | None = entries
         self.all: list[Entry] | None = (

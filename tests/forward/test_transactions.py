@@ -243,3 +243,96 @@ def test_another_thread_sees_no_traced_value():
     mt.jvp(f, (m, X), (mt.ZeroTangent(), X_DOT))
     assert type(seen[0]) is np.ndarray
     assert seen[0].tolist() == [0.3, 0.2]
+
+
+# ---------------------------------------------------------------- arrays written in place
+
+
+def rows(x):
+    buffer = np.zeros((4, 3), like=x)
+    for k in range(4):
+        buffer[k] = x * (k + 1)
+        if k:
+            buffer[k] += buffer[k - 1] * x
+    return np.sum(buffer)
+
+
+def rows_kept_as_views(x):
+    buffer = np.zeros((4, 3), like=x)
+    kept = []
+    for k in range(4):
+        buffer[k] = x * (k + 1)
+        kept.append(buffer[k])
+        buffer[0] *= 2.0
+    return sum(np.sum(row * x) for row in kept)
+
+
+def copies_under_other_names(x):
+    buffer = np.zeros((2, 3), like=x)
+    buffer[0] = x
+    plus = buffer + 1.0  # in forward mode its tangent is the very array of the buffer's
+    same = +buffer
+    buffer[0] = x * 5.0
+    buffer[1] = plus[0] * same[0]
+    return np.sum(buffer * plus) + np.sum(same)
+
+
+def overlapping(x):
+    buffer = np.zeros(6, like=x)
+    buffer[:3] = x
+    buffer[1:] = buffer[:-1]
+    buffer[2:5] += buffer[1:4]
+    return np.sum(buffer * np.arange(6.0))
+
+
+def through_transposes(x):
+    buffer = np.zeros((3, 2), like=x)
+    turned = buffer.T
+    turned[0] = x
+    buffer[1] = x[0] * turned[0, 2]
+    buffer.reshape(-1)[3:] *= 2.0
+    return np.sum(turned**2)
+
+
+def replaced_by_constants(x):
+    buffer = np.zeros(3, like=x)
+    buffer[:] = x
+    kept = buffer * 1.0
+    buffer[1] = 7.0
+    buffer[buffer > 6] = x[2]
+    return np.sum(buffer**2) + np.sum(kept)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        rows,
+        rows_kept_as_views,
+        copies_under_other_names,
+        overlapping,
+        through_transposes,
+        replaced_by_constants,
+    ],
+)
+def test_tangents_that_are_written_in_place_reach_nobody_else(program):
+    x, x_dot = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.3, -0.2])
+    _, slope = mt.jvp(program, (x,), (x_dot,))
+    assert slope == pytest.approx(np.sum(mt.grad(program)(x) * x_dot))
+    np.testing.assert_array_equal(x_dot, [1.0, 0.3, -0.2])
+    step = 1e-6
+    numerical = (program(x + step * x_dot) - program(x - step * x_dot)) / (2 * step)
+    assert slope == pytest.approx(numerical, rel=1e-5)
+
+
+def test_writing_rows_copies_the_tangent_once():
+    tangents = []
+
+    def f(x):
+        buffer = np.zeros((5, 3), like=x)
+        for k in range(5):
+            buffer[k] = x * k
+            tangents.append(id(buffer._node))
+        return np.sum(buffer)
+
+    mt.jvp(f, (np.ones(3),), (np.ones(3),))
+    assert len(set(tangents)) == 1
