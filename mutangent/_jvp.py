@@ -12,6 +12,7 @@ import numpy as np
 from ._accumulate import project
 from ._arrays import describe, is_differentiable
 from ._call import Frame
+from ._collector import collect_as_before
 from ._errors import CotangentError
 from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
 from ._forward import ForwardTape, Pusher
@@ -278,4 +279,6 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             lifted.append(value)
         result = f(*lifted)
         out_dot = recording.tangent_of(result)
+    if recording.outer is None:
+        collect_as_before()
     return recording.lower(result), out_dot

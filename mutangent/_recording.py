@@ -11,7 +11,7 @@ import numpy as np
 
 from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
-from ._collector import recording_closed, recording_opened
+from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
 from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
@@ -52,13 +52,11 @@ class Recording(Overlay):
 
     def __enter__(self) -> Self:
         self._token = overlay_var.set(self)
-        recording_opened()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        recording_closed()
         if current() is not self:
             self.tape.close()
             self.close()
@@ -70,6 +68,8 @@ class Recording(Overlay):
         overlay_var.reset(self._token)
         self._token = None
         leave_closed()
+        if self.outer is None and (self.swept_later or kind is not None):
+            collect_as_before()
         paused = self.tape.entries is None
         give_back(self.tape, changed=kind is None)
         if kind is None:
@@ -204,6 +204,8 @@ class Recording(Overlay):
         finally:
             if token is not None:
                 overlay_var.reset(token)
+            if self.outer is None:
+                collect_as_before()
 
 
 def leaf_maker(
@@ -540,3 +542,6 @@ def describe_spec(spec: Spec) -> str:
         if spec.shape
         else f"a number of dtype {spec.dtype}"
     )
+
+
+collect_less_while(overlay_var.get)

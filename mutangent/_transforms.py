@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
-from ._collector import recording_closed, recording_opened
 from ._errors import GradientTypeError
 from ._fields import is_captured
 from ._identity import IdentityMap
@@ -115,15 +114,11 @@ def value_and_grad(
             require_scalar(result, _name(f))
             return result
 
-        recording_opened()  # until the tape is gone again
-        try:
-            recording, descriptions, traced, out = _record(call, args, chosen, target)
-            node = recording.node_of(traced)
-            seeds = [] if node is None else [(node, spec_of(primal(traced)).dtype.type(1))]
-            gradients = recording.gradients(seeds, free=True)
-            tangents = tuple([gradients.of(description, dense=True) for description in descriptions])
-        finally:
-            recording_closed()
+        recording, descriptions, traced, out = _record(call, args, chosen, target)
+        node = recording.node_of(traced)
+        seeds = [] if node is None else [(node, spec_of(primal(traced)).dtype.type(1))]
+        gradients = recording.gradients(seeds, free=True)
+        tangents = tuple([gradients.of(description, dense=True) for description in descriptions])
         return out, tangents[0] if single else tangents
 
     return value_and_grad_of_f
