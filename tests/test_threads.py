@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -187,3 +189,250 @@ def test_a_generator_that_is_resumed_outside_reads_plain_values():
         assert mt.grad(lambda o: next(stepper) * next(stepper))(box).v == 2 * 8 * start
         assert next(stepper) == start * 8
         assert type(box.v) is float
+
+
+# -- pools and event loops -----------------------------------------------------------------------------------------------
+
+
+def run_in_a_pool(f):
+    with ThreadPoolExecutor(2) as pool:
+        return pool.submit(f).result(30)
+
+
+def run_by_to_thread(f):
+    return in_thread(lambda: asyncio.run(asyncio.to_thread(f)))
+
+
+def run_in_a_thread_with_this_context(f):
+    """As threads of free-threaded builds start, and `asyncio.to_thread`."""
+    return in_thread(contextvars.copy_context().run, f)
+
+
+@pytest.mark.parametrize("run", [run_in_a_pool, run_by_to_thread, run_in_a_thread_with_this_context])
+def test_a_thread_of_whatever_kind_sees_and_writes_the_objects_themselves(run):
+    box = Box(2.0, 3.0)
+    box_of_thread = Box(1.0)
+
+    def look():
+        box_of_thread.v = box.v * 10
+        return box.v, mt.grad(lambda o: o.v**3)(box).v
+
+    def loss(o):
+        o.v = o.v * 5
+        seen = run(look)
+        assert seen == (2.0, 12.0)
+        assert all(type(each) is float for each in seen)
+        return o.v * o.w
+
+    for _ in range(3):
+        box.v = 2.0
+        assert mt.grad(loss)(box) == mt.Tangent(Box, v=15.0, w=10.0)
+        assert (box.v, box_of_thread.v) == (10.0, 20.0)
+
+
+def test_an_executor_of_the_event_loop_sees_the_objects_themselves():
+    box = Box(2.0)
+
+    async def main():
+        with mt.Context() as ctx:
+            box.v = box.v * 5
+            seen = await asyncio.get_running_loop().run_in_executor(None, lambda: box.v)
+            also = await asyncio.to_thread(lambda: box.v)
+            out = box.v * 1.0
+        return seen, also, ctx.grad(out, box).v
+
+    assert asyncio.run(main()) == (2.0, 2.0, 5.0)
+
+
+def test_traced_values_may_be_computed_with_in_a_pool_one_after_the_other():
+    xs = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
+
+    def loss(xs):
+        with ThreadPoolExecutor(1) as pool:
+            return sum(pool.map(lambda x: np.sum(x**3), xs))
+
+    for tangent, x in zip(mt.grad(loss)(xs), xs, strict=True):
+        np.testing.assert_array_equal(tangent, 3 * x**2)
+
+
+def test_recordings_in_a_pool_share_nothing():
+    """Many at once, over one object, at the shortest switch interval."""
+    cell = Box(np.array([0.5, -0.3]))
+
+    def loss(cell, x):
+        h = x
+        for _ in range(20):
+            h = np.tanh(cell.v * h + x)
+            cell.w = np.sum(h)
+        return np.sum(h**2)
+
+    inputs = [np.array([0.1 * k, 1.0]) for k in range(16)]
+    alone = [mt.grad(loss)(cell, x).v for x in inputs]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda x: mt.grad(loss)(cell, x).v, inputs * 4))
+    finally:
+        sys.setswitchinterval(interval)
+    for found, expected in zip(together, alone * 4, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert type(cell.w) is np.float64
+
+
+# -- two recordings over one object --------------------------------------------------------------------------------------
+
+
+def taking_turns(*functions):
+    """Run functions of `turn` as tasks; each call of `await turn()` lets the others go on."""
+
+    async def main():
+        turn = lambda: asyncio.sleep(0)
+        return await asyncio.gather(*(each(turn) for each in functions), return_exceptions=True)
+
+    return asyncio.run(main())
+
+
+def test_the_last_recording_to_end_wins_field_by_field():
+    box = Box(2.0, 10.0)
+
+    def add(amount, turns, writes_w):
+        async def run(turn):
+            with mt.Context() as ctx:
+                before = box.v
+                for _ in range(turns):
+                    await turn()
+                assert mt.primal(box.v) == 2.0  # whatever the other has done
+                box.v = before + amount
+                if writes_w:
+                    box.w = box.w * box.v
+                out = box.v**2
+            return ctx.grad(out, box).v
+
+        return run
+
+    assert taking_turns(add(1.0, 3, False), add(5.0, 1, True)) == [6.0, 14.0]
+    assert box.v == 3.0  # of the one that ended last
+    assert box.w == 70.0  # which had not written this
+    assert type(box.v) is float
+
+
+def test_a_raise_in_one_task_leaves_what_the_other_did():
+    box = Box(2.0)
+
+    async def fails(turn):
+        with mt.Context():
+            box.v = box.v * 100
+            await turn()
+            await turn()
+            raise ZeroDivisionError
+
+    async def works(turn):
+        with mt.Context():
+            await turn()
+            box.v = box.v * 3
+
+    failed, _ = taking_turns(fails, works)
+    assert type(failed) is ZeroDivisionError
+    assert box.v == 6.0
+
+
+def in_place(box):
+    box.v[0] = box.v[1] * 2
+
+
+def only_reading(box):
+    return np.sum(box.v)
+
+
+@pytest.mark.parametrize("late", [in_place, only_reading])
+def test_the_second_recording_over_an_array_in_place_is_undone(late):
+    box = Box(np.array([1.0, 2.0]))
+
+    async def first(turn):
+        with mt.Context():
+            in_place(box)
+
+    async def second(turn):
+        with mt.Context():
+            late(box)
+            box.w = 5.0
+            await turn()
+            await turn()
+
+    error, _ = taking_turns(second, first)
+    assert isinstance(error, mt.InPlaceError)
+    assert "past it" in str(error)
+    assert box.v.tolist() == [4.0, 2.0]
+    assert box.w == 1.0
+
+
+def test_the_second_recording_that_appends_to_a_list_is_undone():
+    box = Box([1.0])
+
+    def append(turns, amount):
+        async def run(turn):
+            with mt.Context():
+                box.v.append(box.v[0] * amount)
+                for _ in range(turns):
+                    await turn()
+
+        return run
+
+    error, _ = taking_turns(append(2, 10.0), append(1, 20.0))
+    assert isinstance(error, mt.NotCapturedError)
+    assert box.v == [1.0, 20.0]
+
+
+def test_a_task_started_inside_takes_part_in_the_recording():
+    box = Box(2.0)
+
+    async def helper():
+        box.v = box.v * 3
+        await asyncio.sleep(0)
+        return box.v
+
+    async def main():
+        with mt.Context() as ctx:
+            first, second = await asyncio.gather(helper(), helper())
+            out = first * second
+        return ctx.grad(out, box).v
+
+    assert asyncio.run(main()) == 2 * 2.0 * 81
+    assert box.v == 18.0
+
+
+def test_a_recording_that_is_left_in_another_context_is_an_error():
+    box = Box(2.0)
+    ctx = mt.Context()
+
+    def enter():
+        ctx.__enter__()
+        box.v = box.v * 2
+
+    contextvars.copy_context().run(enter)
+    with pytest.raises(mt.ContextError, match="recording"):
+        ctx.__exit__(None, None, None)
+    assert box.v == 2.0
+
+
+def test_an_async_generator_takes_part_where_it_is_advanced():
+    box = Box(2.0)
+
+    async def steps():
+        while True:
+            box.v = box.v * 2
+            yield box.v
+
+    async def main():
+        stepper = steps()
+        slopes = []
+        for _ in range(2):
+            with mt.Context() as ctx:
+                out = await anext(stepper) * await anext(stepper)
+            slopes.append(ctx.grad(out, box).v)
+        await stepper.aclose()
+        return slopes
+
+    assert asyncio.run(main()) == [2 * 8 * 2.0, 2 * 8 * 8.0]
+    assert (box.v, type(box.v)) == (32.0, float)
