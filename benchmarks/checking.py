@@ -1,5 +1,7 @@
 """Is what a contender computes right? Nothing is timed that is not."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,18 @@ def relative_errors(workload: Workload, run: Run) -> dict[str, float]:
         is right. It is infinite where the shape or the precision is not that of the array, or the gradient is
         missing.
     """
-    _, reference = prepare(REFERENCE, workload, np.float64)
-    right_value, right = reference()
+    right_value, right = _reference(workload)
     value, gradients = run()
     errors = {"value": abs(float(value) - right_value) / abs(right_value)}
     for name in right.keys() | gradients.keys():
         errors[name] = _relative_error(gradients.get(name), right[name])
     return errors
+
+
+@lru_cache(maxsize=1)  # all contenders of one workload are checked in a row
+def _reference(workload: Workload) -> tuple[Any, Mapping[str, np.ndarray]]:
+    _, reference = prepare(REFERENCE, workload, np.float64)
+    return reference()
 
 
 def _relative_error(gradient: Any, right: np.ndarray) -> float:

@@ -31,6 +31,11 @@ ARRAY_OPERATIONS = {
     "np.sum": "np.sum(a)",
     "index": "a[0]",
 }
+# Statements; `c` is an array that the recording made.
+IN_PLACE = {
+    "write a row in place": "c[0] = row",
+    "add in place": "np.add(c, b, out=c)",  # an assignment would make it a local name of timeit's loop
+}
 # The same without and with mutangent.
 WHOLE_RECORDINGS = {
     "empty recording": ("pass", "with mt.Context(): pass"),
@@ -55,7 +60,7 @@ def operation_costs() -> Costs:
     """Give the nanoseconds of every kind of operation in every setting that it has."""
     array = np.full((3, 3), 0.5, np.float32)
     row = np.full(3, 0.5, np.float32)
-    plain = {"np": np, "m": Plain(array), "a": array, "b": array.copy(), "row": row}
+    plain = {"np": np, "m": Plain(array), "a": array, "b": array.copy(), "c": array.copy(), "row": row}
     captured = plain | {
         "mt": mt,
         "m": Captured(array),
@@ -81,6 +86,12 @@ def operation_costs() -> Costs:
             "open": cost(_recorded, statement, captured),
             "backward": max(0.0, _fastest(_swept, statement, captured) - empty_sweep),
         }
+    for kind, statement in IN_PLACE.items():
+        costs[kind] = {
+            "plain": cost(_timed, statement, plain),
+            "open": cost(_recorded, statement, captured),
+            "backward": max(0.0, _fastest(_swept_in_place, statement, captured)),
+        }
     for kind, (plainly, differentiated) in WHOLE_RECORDINGS.items():
         costs[kind] = {
             "plain": cost(_timed, plainly, plain),
@@ -101,7 +112,7 @@ def _timed(statement: str, names: dict[str, Any]) -> float:
 def _recorded(statement: str, names: dict[str, Any]) -> float:
     with mt.Context() as context:
         traced = {name: context.watch(names[name]) for name in ("a", "b", "row")}
-        return _timed(statement, names | traced)
+        return _timed(statement, names | traced | {"c": traced["a"] * 1})
 
 
 def _swept(statement: str, names: dict[str, Any]) -> float:
@@ -114,3 +125,14 @@ def _swept(statement: str, names: dict[str, Any]) -> float:
     outputs, pullback = mt.vjp(many, names["a"], names["b"], names["row"])
     cotangents = tuple(np.ones_like(output) for output in outputs)
     return timeit.timeit(lambda: pullback(cotangents), number=1) / COUNT * 1e9
+
+
+def _swept_in_place(statement: str, names: dict[str, Any]) -> float:
+    def many(a: Any, b: Any, row: Any) -> Any:
+        c = a * 1
+        timeit.timeit(statement, globals=names | {"b": b, "c": c, "row": row}, number=COUNT)
+        return c
+
+    output, pullback = mt.vjp(many, names["a"], names["b"], names["row"])
+    cotangent = np.ones_like(output)
+    return timeit.timeit(lambda: pullback(cotangent), number=1) / COUNT * 1e9

@@ -1,4 +1,4 @@
-"""Who takes part. A contender is one module of this folder, listed in `CONTENDERS`.
+"""Who takes part. A contender is one module of this folder, listed in `LIBRARIES` and in a company.
 
 It has ``NAME``, what the tables call it, and one function for each kind of workload: ``rnn``, ``lstm``,
 ``gru`` and ``mlp``. The function takes the arrays of `make_arrays` by name and prepares what its library wants
@@ -9,17 +9,53 @@ asynchronously waits for them.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from benchmarks.workloads import Workload, make_arrays
 
-CONTENDERS = ("numpy_naive", "numpy_smart", "mutangent_eager")
-UNIT = "numpy naive"  # ratios are taken to this one
+# The library that a contender needs; those that are not installed do not take part.
+LIBRARIES = {
+    "numpy_naive": "numpy",
+    "numpy_smart": "numpy",
+    "hips_autograd": "autograd",
+    "mygrad_tensor": "mygrad",
+    "torch_eager": "torch",
+    "torch_nn": "torch",
+    "jax_scan": "jax",
+    "mutangent_eager": "mutangent",
+}
+# Who shares a process. Importing torch changes how the process allocates memory, and halves the speed of JAX's small
+# programs; so JAX has a process of its own, and in one there is nobody but us and NumPy.
+BARE, PEERS, JAX = "bare", "peers", "jax"
+_NUMPY_AND_US = ("numpy_naive", "numpy_smart", "mutangent_eager")
+_COMPANIES = {
+    PEERS: ("hips_autograd", "mygrad_tensor", "torch_eager", "torch_nn"),
+    JAX: ("jax_scan",),
+    BARE: (),
+}
+
+OURS = "mutangent"
+UNIT = "numpy naive"
 REFERENCE = "numpy_smart"  # in float64, this one says what is right
 
 Run = Callable[[], tuple[Any, Mapping[str, Any]]]
+
+
+def is_installed(contender: str) -> bool:
+    return find_spec(LIBRARIES[contender]) is not None
+
+
+def companies() -> dict[str, tuple[str, ...]]:
+    """Give the companies that have somebody besides us and NumPy, and the bare one; each with its contenders."""
+    installed = {name: tuple(filter(is_installed, members)) for name, members in _COMPANIES.items()}
+    return {
+        name: (*_NUMPY_AND_US[:2], *members, *_NUMPY_AND_US[2:])
+        for name, members in installed.items()
+        if members or name == BARE
+    }
 
 
 def prepare(contender: str, workload: Workload, dtype: type = np.float32) -> tuple[str, Run]:
