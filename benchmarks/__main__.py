@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page, records, reporting
+from benchmarks import gpu, page, records, reporting
 from benchmarks.contenders import BARE, companies
 from benchmarks.footprint import held_by_a_recording, import_times, peak_memory
 from benchmarks.growth import growth
 from benchmarks.operations import operation_costs
 from benchmarks.records import Report
-from benchmarks.sessions import check, measure, session
+from benchmarks.sessions import check, measure, session, start_on_cpu
 from benchmarks.timing import one_thread
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -35,15 +35,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; the status is 1 where a gradient is wrong or a ratio has grown."""
     options = _parse(arguments)
     if options.docs:
-        page.write(records.load(records.STORED))
+        page.write(records.load(records.STORED), records.load(records.STORED_GPU))
         return 0
+    if options.gpu:
+        report, complaints = gpu.main()
+        return _finish(options, report, complaints, records.STORED_GPU)
     report, stored = Report(), records.load(records.STORED)
     complaints: list[str] = []
     with one_thread(), ExitStack() as stack:
         if options.workloads:
             print(reporting.HEADING)
             present = companies()
-            calls = {name: stack.enter_context(session(name, present[name])) for name in present}
+            calls = {
+                name: stack.enter_context(session(start_on_cpu, name, present[name])) for name in present
+            }
             run = _quick_look if options.quick else _full_look
             for workload in options.workloads:
                 complaints += run(workload, calls, report, stored)
@@ -52,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report.figures[kind] = FIGURES[kind]()
             print("\n" + reporting.figure_lines({kind: report.figures[kind]}), flush=True)
 
+    return _finish(options, report, complaints, records.STORED)
+
+
+def _finish(options: argparse.Namespace, report: Report, complaints: list[str], path: Path) -> int:
     if options.json:
         report.save(options.json)
     if options.picture:
@@ -59,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     if options.store and not complaints:
-        report.save_over(records.STORED)
+        report.save_over(path)
     return 1 if complaints else 0
 
 
@@ -108,6 +117,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "half over the stored run",
     )
     parser.add_argument(
+        "--gpu", action="store_true", help="measure over CuPy's arrays on a CUDA device instead"
+    )
+    parser.add_argument(
         "--store", action="store_true", help="store this run; later ones are compared with it"
     )
     parser.add_argument(
@@ -123,6 +135,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.figures = [name for name in chosen if name in FIGURES]
     if options.picture and not options.workloads:
         parser.error("--picture shows workloads; none is chosen")
+    if options.gpu and (options.quick or options.only):
+        parser.error("--gpu has workloads and samples of its own; leave out --quick and --only")
     if options.store and options.quick:
         parser.error("--store keeps a full run; leave out --quick")
     return options

@@ -11,14 +11,15 @@ PICTURE = DOCS / "images" / "speed.png"
 _BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 
 
-def write(report: Report) -> None:
-    """Write tables and picture of this run into the docs."""
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+def write(report: Report, on_gpu: Report) -> None:
+    """Write tables and picture of the stored runs into the docs."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(with_tables(text, report, on_gpu), encoding="utf-8")
     draw(PICTURE, report)
 
 
-def with_tables(text: str, report: Report) -> str:
+def with_tables(text: str, report: Report, on_gpu: Report) -> str:
     """Put the tables between the page's two marks; what stands there is replaced."""
     before, rest = text.split(_BEGIN)
     _, after = rest.split(_END)
-    return f"{before}{_BEGIN}\n{docs_tables(report)}\n\n{_END}{after}"
+    return f"{before}{_BEGIN}\n{docs_tables(report, on_gpu)}\n\n{_END}{after}"

@@ -9,12 +9,17 @@ import numpy as np
 from benchmarks.contenders import BARE, JAX, OURS, PEERS, UNIT
 from benchmarks.records import Ratio, Report, everyone, ours_over
 from benchmarks.targets import PEAK_MEMORY, TARGETS, verdict
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import Workload
 
-HEADING = f"    {'one thread':14}{'minimum':>10}{'median':>10}    mutangent's time over it: minimum, median; stored, target"
+Targets = Mapping[str, Mapping[str, float]]  # by peer, then by workload
+
+HEADING = (
+    f"    {'one thread':14}{'minimum':>10}{'median':>10}"
+    "    mutangent's time over it: minimum, median, of the processor; stored, target"
+)
 
 
-def workload_lines(workload: Workload, report: Report, stored: Report) -> str:
+def workload_lines(workload: Workload, report: Report, stored: Report, targets: Targets = TARGETS) -> str:
     """Format one workload: a line for each contender."""
     by_company = report.workloads[workload.name]
     before = everyone(stored.workloads.get(workload.name, {}))
@@ -23,16 +28,16 @@ def workload_lines(workload: Workload, report: Report, stored: Report) -> str:
         line = f"    {name:14}{_time(timing.minimum):>10}{_time(timing.median):>10}"
         if name != OURS:
             was = f"{before[name][1].minimum:.2f}" if name in before else ""
-            target = TARGETS.get(name, {}).get(workload.name)
-            wanted = f"{target:.2f} {verdict(name, workload.name, *_both(ratio))}" if target else ""
-            line += f"{ratio.minimum:>10.2f}{ratio.median:>8.2f}{was:>10}   {wanted}"
+            target = targets.get(name, {}).get(workload.name)
+            wanted = f"{target:.2f} {verdict(ratio.minimum, ratio.median, target)}" if target else ""
+            line += f"{ratio.minimum:>10.2f}{ratio.median:>8.2f}{ratio.processor:>8.2f}{was:>10}   {wanted}"
         lines.append(line.rstrip())
     if BARE in by_company and PEERS in by_company and OURS in by_company[BARE]:
         alone = by_company[BARE][OURS]
         ratio = ours_over(by_company[BARE], UNIT)
         lines.append(
             f"    {'and without peers in the process':34}{_time(alone.minimum):>10}{_time(alone.median):>10}, over "
-            f"{UNIT} {ratio.minimum:.2f} {ratio.median:.2f}"
+            f"{UNIT} {ratio.minimum:.2f} {ratio.median:.2f} {ratio.processor:.2f}"
         )
     return "\n".join(lines)
 
@@ -42,32 +47,14 @@ def figure_lines(figures: Mapping[str, Any]) -> str:
     return "\n\n".join("\n".join([title, *_aligned(rows)]) for title, rows in _figure_tables(figures))
 
 
-def docs_tables(report: Report) -> str:
-    """Format a run for the docs, in Markdown."""
-    peers = [name for name in _names(report) if name != OURS]
-    times = [["", "", *peers, f"**{OURS}**"]]
-    ratios = [["", *peers]]
-    for workload in WORKLOADS:
-        found = everyone(report.workloads.get(workload.name, {}))
-        if not found:
-            continue
-        cells = [_time(found[name][0].minimum) if name in found else "" for name in (*peers, OURS)]
-        times.append([workload.name, str(workload), *cells])
-        ratios.append(
-            [
-                workload.name,
-                *(
-                    _ratio_cell(name, workload.name, found[name][1]) if name in found else ""
-                    for name in peers
-                ),
-            ]
-        )
+def docs_tables(report: Report, on_gpu: Report) -> str:
+    """Format a run, and one on a GPU if there is one, for the docs, in Markdown."""
     parts = [
         f"*Measured on {_machine(report.machine)}.*",
         "**Time** of the value and all gradients, one thread, the minimum:",
-        _markdown(times),
+        _markdown(_time_rows(report)),
         f"**{OURS}'s time over theirs**: of the minima, and of the medians. Where there is a target, it stands behind:",
-        _markdown(ratios),
+        _markdown(_ratio_rows(report, TARGETS)),
     ]
     bare = _bare_rows(report)
     if len(bare) > 1:
@@ -77,7 +64,53 @@ def docs_tables(report: Report) -> str:
         ]
     for title, rows in _figure_tables(report.figures):
         parts += [f"**{title}**", _markdown(rows)]
+    if on_gpu.workloads:
+        parts += [
+            (
+                f"**On a GPU**, {on_gpu.machine['device']}, {_machine(on_gpu.machine)}: the minimum, then the ratios, then "
+                f"kernels launched for each step. NumPy's and {OURS}'s arrays are CuPy's. G1 is an LSTM 1024→1024, batch "
+                "64, 128 steps."
+            ),
+            _markdown(_time_rows(on_gpu)),
+            _markdown(_ratio_rows(on_gpu, {})),
+            _markdown(_launch_rows(on_gpu)),
+        ]
     return "\n\n".join(parts)
+
+
+def _time_rows(report: Report) -> list[list[str]]:
+    names = _names(report)
+    rows = [["", *names]]
+    for workload, by_company in report.workloads.items():
+        found = everyone(by_company)
+        rows.append([workload, *(_time(found[name][0].minimum) if name in found else "" for name in names)])
+    return rows
+
+
+def _ratio_rows(report: Report, targets: Targets) -> list[list[str]]:
+    names = [name for name in _names(report) if name != OURS]
+    rows = [["", *names]]
+    for workload, by_company in report.workloads.items():
+        found = everyone(by_company)
+        cells = [
+            _ratio_cell(found[name][1], workload, name, targets) if name in found else "" for name in names
+        ]
+        rows.append([workload, *cells])
+    return rows
+
+
+def _ratio_cell(ratio: Ratio, workload: str, peer: str, targets: Targets) -> str:
+    text = f"{ratio.minimum:.2f} {ratio.median:.2f}"
+    target = targets.get(peer, {}).get(workload)
+    return f"{text} (≤ {target:.2f}, {verdict(ratio.minimum, ratio.median, target)})" if target else text
+
+
+def _launch_rows(report: Report) -> list[list[str]]:
+    names = [name for name in _names(report) if any(name in by for by in report.figures["launches"].values())]
+    return [["", *names]] + [
+        [workload, *(f"{counted[name]:.1f}" if name in counted else "" for name in names)]
+        for workload, counted in report.figures["launches"].items()
+    ]
 
 
 def draw(path: Path, report: Report) -> None:
@@ -115,17 +148,6 @@ def _names(report: Report) -> list[str]:
     return list(
         dict.fromkeys(name for by_company in report.workloads.values() for name in everyone(by_company))
     )
-
-
-def _both(ratio: Ratio) -> tuple[float, float]:
-    return ratio.minimum, ratio.median
-
-
-def _ratio_cell(peer: str, workload: str, ratio: Ratio) -> str:
-    text = f"{ratio.minimum:.2f} {ratio.median:.2f}"
-    if not (result := verdict(peer, workload, *_both(ratio))):
-        return text
-    return f"{text} (≤ {TARGETS[peer][workload]:.2f}, {result})"
 
 
 def _bare_rows(report: Report) -> list[list[str]]:

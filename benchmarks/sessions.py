@@ -16,18 +16,17 @@ from benchmarks.workloads import Workload
 
 
 @contextmanager
-def session(company: str, contenders: tuple[str, ...]) -> Iterator[Callable[..., Any]]:
-    """Start a process in which the libraries of `contenders` are imported and have one thread.
+def session(start: Callable[..., None], *arguments: Any) -> Iterator[Callable[..., Any]]:
+    """Start a process with ``start(*arguments)``.
 
     Gives ``call(function, *arguments)``, which runs the function there and waits for what it returns.
     """
-    with ProcessPoolExecutor(
-        1, get_context("spawn"), initializer=_start, initargs=(company, contenders)
-    ) as process:
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=start, initargs=arguments) as process:
         yield lambda function, *arguments: process.submit(function, *arguments).result()
 
 
-def _start(company: str, contenders: tuple[str, ...]) -> None:
+def start_on_cpu(company: str, contenders: tuple[str, ...]) -> None:
+    """Import the libraries of these contenders, each with one thread."""
     if company == JAX:
         # This flag leaves some of XLA's threads; it makes as many as there are cores. So we take the other cores away,
         # where the system lets us, from JAX and from those that are compared with it.

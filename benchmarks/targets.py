@@ -12,19 +12,14 @@ TARGETS = {peer: dict(zip(_WORKLOADS, row, strict=True)) for peer, row in _ROWS.
 PEAK_MEMORY = 1.3  # of hand-written NumPy's, on W6
 
 
-def verdict(peer: str, workload: str, by_minimum: float, by_median: float) -> Literal["met", "missed", ""]:
-    """Say whether both ratios are within the target; nothing where there is no target.
+def verdict(by_minimum: float, by_median: float, target: float) -> Literal["met", "missed"]:
+    """Say whether both ratios are within the target.
 
     Examples
     --------
-    >>> verdict("autograd", "W1", 0.12, 0.15)
+    >>> verdict(0.12, 0.15, target=0.15)
     'met'
-    >>> verdict("autograd", "W1", 0.12, 0.16)
+    >>> verdict(0.12, 0.16, target=0.15)
     'missed'
-    >>> verdict("numpy naive", "W1", 0.12, 0.16)
-    ''
     """
-    target = TARGETS.get(peer, {}).get(workload)
-    if target is None:
-        return ""
     return "met" if max(by_minimum, by_median) <= target else "missed"

@@ -4,7 +4,7 @@ import gc
 import statistics
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, process_time_ns
 from typing import Any
 
 import attrs
@@ -14,10 +14,20 @@ SHORT = 20_000_000  # ns; what is shorter suffers when the caches are full of an
 
 @attrs.frozen
 class Timing:
-    """Samples of one item, in microseconds."""
+    """Samples of one item, in microseconds.
+
+    Attributes
+    ----------
+    minimum, median : float
+        Of what a clock on the wall shows.
+    processor : float
+        The minimum of the processor's time. Busy neighbours, who make an item wait, hardly change it.
+    samples : int
+    """
 
     minimum: float
     median: float
+    processor: float
     samples: int
 
 
@@ -52,23 +62,26 @@ def time_interleaved(
     gc.collect()
     # The first call of a short item warms up. All have run before, when they were checked.
     first = {name: _nanoseconds(run) for name, run in runs.items()}
-    samples = {name: [] if taken < SHORT else [taken] for name, taken in first.items()}
+    is_short = {name: wall < SHORT for name, (wall, _) in first.items()}
+    samples = {name: [] if is_short[name] else [taken] for name, taken in first.items()}
     order = list(runs)
     rounds, end = 0, perf_counter() + seconds
     while rounds < least_rounds or perf_counter() < end:
         for name in order:
-            if first[name] < SHORT:
+            if is_short[name]:
                 runs[name]()
             samples[name].append(_nanoseconds(runs[name]))
         order.reverse()
         rounds += 1
-    return {
-        name: Timing(min(taken) / 1e3, statistics.median(taken) / 1e3, len(taken))
-        for name, taken in samples.items()
-    }
+    return {name: _summary(taken) for name, taken in samples.items()}
 
 
-def _nanoseconds(run: Callable[[], Any]) -> int:
-    start = perf_counter_ns()
+def _nanoseconds(run: Callable[[], Any]) -> tuple[int, int]:
+    processor, wall = process_time_ns(), perf_counter_ns()
     run()  # its result is freed before the clock is read: that is part of the cost
-    return perf_counter_ns() - start
+    return perf_counter_ns() - wall, process_time_ns() - processor
+
+
+def _summary(samples: list[tuple[int, int]]) -> Timing:
+    walls, processors = zip(*samples, strict=True)
+    return Timing(min(walls) / 1e3, statistics.median(walls) / 1e3, min(processors) / 1e3, len(samples))

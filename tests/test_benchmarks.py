@@ -2,12 +2,13 @@
 
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
 import pytest
 
-from benchmarks import footprint, growth, page, records, reporting, sessions
+from benchmarks import footprint, gpu, growth, page, records, reporting, sessions
 from benchmarks.__main__ import main
 from benchmarks.checking import mistakes
 from benchmarks.contenders import BARE, JAX, LIBRARIES, PEERS, UNIT, companies, is_installed, prepare
@@ -50,7 +51,7 @@ def central_difference(value, array, index, step=1e-5):
     return (above - below) / (2 * step)
 
 
-@pytest.mark.parametrize("contender", filter(is_installed, LIBRARIES))
+@pytest.mark.parametrize("contender", [*filter(is_installed, LIBRARIES)])
 @by_kind
 def test_every_installed_contender_passes_the_check(contender, workload):
     name, run = prepare(contender, workload)
@@ -91,7 +92,7 @@ def test_the_workloads_are_the_nine_of_the_table():
 
 
 @contextmanager
-def in_this_process(_company, _contenders):
+def in_this_process(_start, *_arguments):
     yield lambda function, *arguments: function(*arguments)
 
 
@@ -124,7 +125,7 @@ def test_a_quick_run_fails_when_a_ratio_has_grown_by_more_than_half(monkeypatch,
 
     def pretend(runs, *_):
         attempts.append(list(runs))
-        return {name: Timing(times[name], times[name], 3) for name in runs}
+        return {name: Timing(*3 * [times[name]], 3) for name in runs}
 
     monkeypatch.setattr(sessions, "time_interleaved", pretend)
     assert main(["--only", "W1", "--store"]) == 0
@@ -162,7 +163,7 @@ def test_a_missing_package_is_told_with_its_extra(module, arguments, monkeypatch
 
 @pytest.mark.usefixtures("small_workloads")
 def test_storing_some_workloads_keeps_the_others():
-    first, second = Timing(1.0, 1.5, 3), Timing(2.0, 2.5, 3)
+    first, second = Timing(1.0, 1.5, 1.0, 3), Timing(2.0, 2.5, 2.0, 3)
     Report(
         {}, {"W2": {BARE: {UNIT: first}}, "W1": {BARE: {UNIT: first}}}, {"import": {"numpy": 1.0}}
     ).save_over(records.STORED)
@@ -199,7 +200,7 @@ def test_json_and_picture_hold_what_was_measured(tmp_path):
 
 def test_a_session_is_another_process_with_one_thread_for_blas():
     pytest.importorskip("threadpoolctl")
-    with sessions.session(BARE, companies()[BARE]) as call:
+    with sessions.session(sessions.start_on_cpu, BARE, companies()[BARE]) as call:
         complaints, timings = call(sessions.measure, SMALL[0], companies()[BARE], 0.01, 3)
     assert complaints == []
     assert all(timing.samples >= 3 for timing in timings.values())
@@ -214,7 +215,7 @@ def test_jax_never_shares_a_process_with_torch():
 
 def some_timings(**microseconds):
     names = {"naive": "numpy naive", "ours": "mutangent", "torch": "torch eager", "jax": "JAX scan"}
-    return {names[name]: Timing(time, 1.2 * time, 3) for name, time in microseconds.items()}
+    return {names[name]: Timing(time, 1.2 * time, time, 3) for name, time in microseconds.items()}
 
 
 SOME_RUN = Report(
@@ -248,16 +249,28 @@ def test_a_ratio_is_taken_within_one_process():
 
 def test_the_table_says_whether_a_target_is_met():
     text = reporting.workload_lines(WORKLOADS[1], SOME_RUN, Report({}))
-    assert "0.67    0.67             0.75 met" in text
+    assert "0.67    0.67    0.67             0.75 met" in text
     slow = attrs.evolve(SOME_RUN, workloads={"W2": {PEERS: some_timings(torch=10.0, ours=200.0)}})
     assert "0.75 missed" in reporting.workload_lines(WORKLOADS[1], slow, SOME_RUN)
 
 
 def test_the_docs_table_has_every_contender_and_every_target():
-    text = reporting.docs_tables(SOME_RUN)
-    assert "| W2 | LSTM 20-30 B=100 T=1 | 100 µs | 300 µs | 50 µs | 200 µs |" in text
+    text = reporting.docs_tables(SOME_RUN, Report({}))
+    assert "| W2 | 100 µs | 300 µs | 50 µs | 200 µs |" in text
     assert "| W2 | 2.00 2.00 | 0.67 0.67 (≤ 0.75, met) | 5.00 5.00 |" in text
     assert "| W2 | 220 µs | 2.20 2.20 | 1.10 |" in text
+
+
+def test_the_docs_show_a_run_on_a_gpu_with_its_launches():
+    on_gpu = Report(
+        SOME_RUN.machine | {"device": "H200"},
+        {"G1": {PEERS: some_timings(torch=300.0, ours=200.0)}},
+        {"launches": {"G1": {"torch eager": 12.0, "mutangent": 20.5}}},
+    )
+    text = reporting.docs_tables(SOME_RUN, on_gpu)
+    assert "**On a GPU**, H200" in text
+    assert "| G1 | 0.67 0.67 |" in text
+    assert "| G1 | 12.0 | 20.5 |" in text
 
 
 def test_there_is_a_target_for_every_workload_and_eager_peer():
@@ -269,7 +282,9 @@ def test_the_docs_show_the_stored_run():
     stored = records.load(records.STORED)
     assert set(stored.workloads) == {workload.name for workload in WORKLOADS}
     text = page.PAGE.read_text(encoding="utf-8")
-    assert text == page.with_tables(text, stored), "run python -m benchmarks --docs"
+    assert text == page.with_tables(text, stored, records.load(records.STORED_GPU)), (
+        "run python -m benchmarks --docs"
+    )
 
 
 def test_the_peak_of_a_call_counts_its_arrays():
@@ -296,3 +311,79 @@ def test_growth_is_measured_for_every_size(monkeypatch):
         assert min(by_size.values()) > 0
     lines = reporting.figure_lines({"growth": series})
     assert "µs per step" in lines
+
+
+def test_the_gpu_run_says_that_there_is_no_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(SystemExit, match=r'needs CuPy.*pip install "cupy-cuda13x\[ctk\]"'):
+        main(["--gpu"])
+
+
+def test_the_gpu_run_says_that_there_is_no_device(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(is_available=lambda: False))
+    with pytest.raises(SystemExit, match="needs a CUDA device"):
+        main(["--gpu"])
+
+
+@pytest.fixture
+def pretended_cupy(monkeypatch):
+    """NumPy under CuPy's name, and a device that counts how often somebody waits for it."""
+    waits = []
+    properties = {"name": b"Pretended"}
+    cupy = SimpleNamespace(
+        ndarray=type("ndarray", (), {}),
+        asarray=np.asarray,
+        is_available=lambda: True,
+        __version__="0",
+        cuda=SimpleNamespace(
+            Device=lambda: SimpleNamespace(synchronize=lambda: waits.append(1)),
+            runtime=SimpleNamespace(getDeviceProperties=lambda _number: properties),
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(gpu, "ON_DEVICE", {PEERS: ()})
+    monkeypatch.setattr(gpu, "SAMPLES", (0.01, 2))
+    monkeypatch.setattr(gpu, "session", in_this_process)
+    return waits
+
+
+def test_the_gpu_run_checks_and_waits_for_the_device(pretended_cupy, capsys):
+    report, complaints = gpu.main(SMALL[1:2])
+    assert complaints == []
+    timings = report.workloads["small"][PEERS]
+    assert set(timings) == {"numpy naive", "mutangent"}
+    assert len(pretended_cupy) >= sum(timing.samples for timing in timings.values())
+    printed = capsys.readouterr().out
+    assert "Pretended, CuPy 0" in printed
+    assert "LSTM 2-3 B=2 T=4" in printed
+
+
+@pytest.mark.usefixtures("pretended_cupy")
+def test_the_gpu_run_names_a_wrong_gradient(monkeypatch):
+    monkeypatch.setattr(gpu, "relative_errors", lambda *_: {"value": 0.0, "x": np.nan})
+    _, complaints = gpu.main(SMALL[:1])
+    assert complaints == [
+        f"small {name}: relative error of x is nan, allowed is 1e-04" for name in ("numpy naive", "mutangent")
+    ]
+
+
+def test_results_of_every_library_are_copied_to_the_host():
+    on_cupy = SimpleNamespace(get=lambda: np.ones(2))
+    on_torch = SimpleNamespace(cpu=lambda: np.ones(3))
+    value, gradients = gpu.on_host(lambda: (np.float32(1.5), {"a": on_cupy, "b": on_torch, "c": np.ones(4)}))
+    assert value == 1.5
+    assert [len(gradients[name]) for name in "abc"] == [2, 3, 4]
+
+
+def test_copies_and_fills_are_no_launches():
+    events = [
+        SimpleNamespace(name=name, device_type=SimpleNamespace(name=device))
+        for name, device in [
+            ("gemm", "CUDA"),
+            ("Memcpy HtoD", "CUDA"),
+            ("Memset (Device)", "CUDA"),
+            ("cudaLaunchKernel", "CPU"),
+            ("cupy_tanh", "CUDA"),
+        ]
+    ]
+    assert gpu.kernels_in(events) == 2

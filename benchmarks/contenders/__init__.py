@@ -58,7 +58,13 @@ def companies() -> dict[str, tuple[str, ...]]:
     }
 
 
-def prepare(contender: str, workload: Workload, dtype: type = np.float32) -> tuple[str, Run]:
-    """Give the name of the contender in module `contender` and its function to time."""
+def prepare(
+    contender: str,
+    workload: Workload,
+    dtype: type = np.float32,
+    convert: Callable[[np.ndarray], Any] = np.asarray,
+) -> tuple[str, Run]:
+    """Give the name of the contender in module `contender` and its function to time, over converted arrays."""
     module = import_module(f"{__name__}.{contender}")
-    return module.NAME, getattr(module, workload.kind)(**make_arrays(workload, dtype))
+    arrays = {name: convert(array) for name, array in make_arrays(workload, dtype).items()}
+    return module.NAME, getattr(module, workload.kind)(**arrays)
