@@ -11,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import attrs
 import numpy as np
 
 from benchmarks.checking import relative_errors
@@ -25,6 +26,7 @@ from benchmarks.workloads import Workload
 LARGE = Workload("G1", "lstm", (1024, 1024), 64, 128, "enough arithmetic for a GPU")
 WORKLOADS = (*(workload for workload in ALL if workload.name in {"W2", "W4", "W5", "W6", "W7", "W8"}), LARGE)
 SAMPLES = (2.0, 2)  # seconds, and rounds at least
+COUNTED_STEPS = 100  # launches are counted in a run of no more; a profiler keeps every one of them
 TOLERANCE = 1e-4  # kernels add in orders of their own
 
 OVER_CUPY = ("numpy_naive", "mutangent_eager")
@@ -112,8 +114,7 @@ def measure(workload: Workload, contenders: tuple[str, ...]) -> Measured:
     complaints: list[str] = []
     runs: dict[str, Run] = {}
     for contender in contenders:
-        convert = cupy.asarray if contender in OVER_CUPY else np.asarray
-        name, run = prepare(contender, workload, convert=convert)
+        name, run = _prepare_on_device(contender, workload)
         errors = relative_errors(workload, partial(on_host, run))
         complaints += [
             f"{workload.name} {name}: relative error of {what} is {error:.1e}, allowed is {TOLERANCE:.0e}"
@@ -124,7 +125,12 @@ def measure(workload: Workload, contenders: tuple[str, ...]) -> Measured:
     synchronize = cupy.cuda.Device().synchronize  # the whole device, whoever gave it work
     finished = {name: partial(_finished, run, synchronize) for name, run in runs.items()}
     timings = time_interleaved(finished, *SAMPLES)
-    return complaints, timings, {name: n / workload.steps for name, n in _launches(finished).items()}
+    return complaints, timings, _launches(workload, contenders)
+
+
+def _prepare_on_device(contender: str, workload: Workload) -> tuple[str, Run]:
+    convert = import_module("cupy").asarray if contender in OVER_CUPY else np.asarray
+    return prepare(contender, workload, convert=convert)
 
 
 def on_host(run: Run) -> tuple[float, dict[str, np.ndarray]]:
@@ -146,15 +152,21 @@ def _finished(run: Run, synchronize: Callable[[], None]) -> None:
     del result
 
 
-def _launches(runs: dict[str, Callable[[], None]]) -> dict[str, int]:
+def _launches(workload: Workload, contenders: tuple[str, ...]) -> dict[str, float]:
     if "torch" not in sys.modules or not sys.modules["torch"].cuda.is_available():
         return {}
     profiler = import_module("torch.profiler")
+    synchronize = import_module("cupy").cuda.Device().synchronize
+    shorter = attrs.evolve(workload, steps=min(workload.steps, COUNTED_STEPS))
     counted = {}
-    for name, run in runs.items():
-        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
-            run()
-        counted[name] = kernels_in(profile.events())
+    for contender in contenders:
+        name, run = _prepare_on_device(contender, shorter)
+        _finished(run, synchronize)  # what is launched once only is not of a step
+        with profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
+        ) as profile:
+            _finished(run, synchronize)
+        counted[name] = kernels_in(profile.events()) / shorter.steps
     return counted
 
 

@@ -176,10 +176,10 @@ def _figure_tables(figures: Mapping[str, Any]) -> Iterable[tuple[str, list[list[
             [kind, *(_number(by_setting[s]) if s in by_setting else "" for s in settings)]
             for kind, by_setting in operations.items()
         ]
-        yield "Nanoseconds for an operation on 3×3 arrays", rows
+        yield "Nanoseconds for an operation on 3×3 arrays, of the processor", rows
     if imports := figures.get("import"):
         rows = [list(imports), [_number(taken) for taken in imports.values()]]
-        yield "Milliseconds to import NumPy and attrs, and mutangent after them", rows
+        yield "Milliseconds to import NumPy and attrs, and mutangent after them, of the processor", rows
     if memory := figures.get("memory"):
         peaks = memory["peak"]
         names = list(next(iter(peaks.values())))
