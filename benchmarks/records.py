@@ -95,9 +95,12 @@ class Report:
     def save_over(self, path: Path) -> None:
         """Save, and keep what was stored there of the workloads and figures that this run left out."""
         before = load(path)
-        merged = Report(
-            self.machine, before.workloads | self.workloads, before.figures | self.figures
-        )  # a workload's companies belong to one occasion
+        machine = before.machine | self.machine
+        versions = [run.machine.get("versions", {}) for run in (before, self)]
+        if any(versions):  # a run of some figures may have been without the peers
+            machine["versions"] = versions[0] | versions[1]
+        # A workload's companies belong to one occasion.
+        merged = Report(machine, before.workloads | self.workloads, before.figures | self.figures)
         merged.workloads = dict(sorted(merged.workloads.items()))
         merged.save(path)
 
