@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ._arrays import is_array
 from ._fields import schema_of
 from ._layout import Group, Layout, Leaf, Object, Place, fields_of
 from ._structure import COPIED_BYTES, refill
 from ._tangent import Tangent, rebuild
+
+_HASH: Final = "_attrs_cached_hash"  # where attrs keeps the hash of a class with `cache_hash`
 
 
 def copied(layout: Layout, values: Mapping[int, Any]) -> Any:
@@ -41,7 +43,7 @@ class _Copies:
             self._made[id(node)] = (
                 Tangent._shell(node.cls, node.primal._like)
                 if type(node.primal) is Tangent
-                else object.__new__(node.cls)
+                else _new(node.cls)
             )
         # A tuple can only be made when its items are. Those within it were met later.
         for group in reversed(layout.groups):
@@ -91,6 +93,8 @@ class _Copies:
                 extra[name] = getattr(primal, name)
         for name, held in extra.items():
             object.__setattr__(made, name, self._carry(held))
+        if _HASH in schema.fields or _HASH in extra:
+            object.__setattr__(made, _HASH, None)  # it is of the old numbers
 
     def _carry(self, value: Any) -> Any:
         if not isinstance(value, set | bytearray) and not (is_array(value) and value.nbytes <= COPIED_BYTES):
@@ -98,3 +102,11 @@ class _Copies:
         if id(value) not in self._carried:
             self._carried[id(value)] = copy.copy(value)
         return self._carried[id(value)]
+
+
+def _new(cls: Any) -> Any:
+    """An instance without values."""
+    try:
+        return object.__new__(cls)
+    except TypeError:  # a class that is an exception, too
+        return cls.__new__(cls)

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, final
 
 from ._arrays import is_array, is_differentiable
+from ._errors import NotCapturedError
 from ._fields import CapturedField, is_captured, schema_of
-from ._structure import refuse_own_fields, refuse_unfollowed
-from ._tangent import Tangent, field_names
+from ._structure import refuse_own_fields, refuse_unfollowed, unfollowed_items
+from ._tangent import Tangent, children, field_names
 from ._traced import TracedArray, primal
 
 
@@ -245,6 +246,16 @@ class Layout:
         """Raise if there are arrays in `value`, which is of a kind that is not followed."""
         where = Leaf(parent, key, value, 0, 0).path
         refuse_unfollowed(value, where, is_captured)
+        # A recording follows an object wherever it is met; a walk must find the way.
+        items = list(value) if isinstance(value, set | frozenset) else unfollowed_items(value) or []
+        inner = [part for item in items for part in children(item) or ()]
+        for item in [*items, *inner]:
+            if is_captured(item):
+                kind = type(value).__name__
+                raise NotCapturedError(
+                    f"{where} is a {kind} that holds a {type(item).__name__}, and walks do not enter a {kind}, so that its "
+                    "numbers would be left out. Use a list, tuple, dict or deque."
+                )
 
 
 def fields_of(cls: type) -> dict[str, CapturedField]:

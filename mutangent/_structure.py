@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, MutableMapping, MutableSequence
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -294,13 +294,25 @@ def refuse_uncaptured(
 
 def refuse_unfollowed(value: Any, where: str, is_captured: Callable[[Any], bool]) -> None:
     """Raise if `value`, which is no number, captured object or container, holds float arrays."""
+    held = unfollowed_items(value)
+    if held is not None:
+        _refuse_unknown_container(value, held, where)
+    refuse_uncaptured(value, where, is_captured)
+
+
+def unfollowed_items(value: Any) -> list[Any] | None:
+    """What is in a container of a kind that is not followed; None for any other value."""
+    if isinstance(value, MappingProxyType):
+        return list(value.values())
+    if is_array(value):
+        return list(value.flat) if value.dtype.kind == "O" else None
     if (
         hasattr(value, "__dict__")
         and not callable(value)
         and isinstance(value, SimpleNamespace | MutableMapping | MutableSequence)
     ):
-        _refuse_unknown_container(value, where)
-    refuse_uncaptured(value, where, is_captured)
+        return list(vars(value).values())
+    return None
 
 
 def refuse_own_fields(obj: Any) -> None:
@@ -316,9 +328,8 @@ def refuse_own_fields(obj: Any) -> None:
             )
 
 
-def _refuse_unknown_container(value: Any, where: str) -> None:
+def _refuse_unknown_container(value: Any, pending: list[Any], where: str) -> None:
     """Raise if a container of a kind that is not followed holds float arrays."""
-    pending = list(vars(value).values())
     while pending:
         held = pending.pop()
         if type(held) is TracedArray or (is_array(held) and is_differentiable(held)):

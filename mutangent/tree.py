@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import is_array
+from ._arrays import is_array, spec_of
 from ._copies import copied
 from ._layout import Group, Layout, Leaf
 from ._pairing import Pairing, moves, place_name, refuse_overlaps
@@ -206,7 +206,7 @@ def size(tree: Any) -> int:
     >>> mt.tree.size(mt.nn.Dense(2, 3, rng=np.random.default_rng(0)))
     9
     """
-    return sum([np.size(primal(leaf.value)) for leaf in _layout(tree).slots])
+    return sum([spec_of(leaf.value).size for leaf in _layout(tree).slots])
 
 
 def parameters(m: Any, tangent: Any = ZERO) -> list[Parameter]:

@@ -1,7 +1,9 @@
 """`mt.tree`: every number of an object graph or a tangent, each shared object once."""
 
 import collections
-from typing import NamedTuple
+import functools
+import types
+from typing import Generic, NamedTuple, TypeVar
 
 import attrs
 import numpy as np
@@ -20,6 +22,9 @@ class Pair:
 class Layer:
     w: object
     state: object = mt.field(trainable=False, default=None)
+
+
+T = TypeVar("T")
 
 
 class Gates(NamedTuple):
@@ -558,3 +563,100 @@ def test_overlapping_views_among_the_state_are_no_business_of_an_optimiser():
     m = Layer(1.0, [buffer, buffer[:2]])
     mt.optim.SGD(0.1).update(m, mt.Tangent(Layer, w=1.0))
     assert m.w == 0.9
+
+
+# ---------------------------------------------------------------- kinds of classes
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_a_hash_that_is_kept_and_a_property_that_is_cached_are_those_of_the_new_numbers(slots):
+    @mt.differentiable(slots=slots, unsafe_hash=True, cache_hash=True)
+    class Kept:
+        _w: float = mt.field(alias="weight")
+
+        @functools.cached_property
+        def square(self):
+            return self._w**2
+
+    old = Kept(2.0)
+    assert (hash(old), old.square) == (hash(Kept(2.0)), 4.0)
+    new = mt.tree.map(lambda x: x + 1, old)
+    assert (hash(new), new.square) == (hash(Kept(3.0)), 9.0)
+    assert mt.tree.paths(new) == ["._w"]
+
+
+def test_an_exception_and_a_generic_class_can_be_trees():
+    @mt.differentiable
+    class Failure(Exception):
+        loss: float
+
+    class Box(Pair, Generic[T]):
+        pass
+
+    assert mt.tree.map(lambda x: x + 1, Failure(1.0)).loss == 2.0
+    assert mt.tree.map(lambda x: x + 1, Box[int](1.0)).a == 2.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda obj: np.array([obj, None], object),
+        lambda obj: types.MappingProxyType({"x": obj}),
+        lambda obj: types.SimpleNamespace(x=obj),
+        lambda obj: collections.UserDict(x=obj),
+        lambda obj: {obj},
+        lambda obj: frozenset([obj]),
+    ],
+)
+def test_objects_and_arrays_in_containers_that_are_not_walked_are_not_left_out_in_silence(make):
+    @mt.differentiable(eq=False)
+    class Hashable:
+        w: float
+
+    with pytest.raises(
+        mt.NotCapturedError, match=r"Pair\.a\[0\] is a .* that holds a Hashable, .* Use a list"
+    ):
+        mt.ravel(Pair([make(Hashable(1.0))]))
+    if not isinstance(make(1), set | frozenset):
+        m = Pair(make(np.ones(2)), 1.0)
+        with pytest.raises(
+            mt.NotCapturedError, match=r"Pair\.a is a .* that holds a numpy\.ndarray of shape"
+        ):
+            mt.tree.leaves(m)
+        with pytest.raises(
+            mt.NotCapturedError, match=r"Pair\.a is a .* that holds a numpy\.ndarray of shape"
+        ):
+            mt.grad(lambda m: m.b * (m.a is not None))(m)
+
+
+# ---------------------------------------------------------------- in recordings
+
+
+def test_a_shared_array_that_the_recording_writes_is_still_one_parameter():
+    def loss(m):
+        m.a[0] = 5.0 * m.a[1]
+        vector, unravel = mt.ravel(m)
+        assert vector.shape == (2,)
+        return np.sum(unravel(vector).b * np.array([1.0, 10.0]))
+
+    w = np.array([1.0, 2.0])
+    m = Pair(w, w)
+    gradient = mt.grad(loss)(m)
+    assert mt.total(m, gradient)[w].tolist() == [0, 15]
+    assert m.a is m.b is w
+    assert w.tolist() == [10, 2]
+
+
+def test_walks_can_be_recomputed_by_a_checkpoint():
+    @mt.checkpoint
+    def loss(m):
+        vector, unravel = mt.ravel(m)
+        new = mt.tree.map(lambda x: x * x, unravel(vector))
+        new.a = new.a * new.b
+        return mt.tree.norm(new.a)
+
+    m = Pair(np.array([1.0, 2.0]), 3.0)
+    plain = mt.grad(lambda m: np.linalg.norm(m.a**2 * m.b**2))(Pair(m.a, m.b))
+    gradient = mt.grad(loss)(m)
+    np.testing.assert_allclose(gradient.a, plain.a)
+    assert gradient.b == pytest.approx(plain.b)
