@@ -180,6 +180,7 @@ class DiagnosedRecording(Recording):
         self.history.keep(gradients.cotangents)
         return gradients
 
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def _sweep(self, cotangents: Cotangents, keep: frozenset[int], free: bool) -> None:
         if self.check is None:
             super()._sweep(cotangents, keep, free)

@@ -64,11 +64,11 @@ class Pusher:
         _operands: Any,
     ) -> Array | None:
         """The tangent of the result of one operation; None if none of its operands has one."""
-        # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            tangent = self._push(rule, parents, saved, Spec(shape, dtype))
+        tangent = self._push(rule, parents, saved, Spec(shape, dtype))
         return None if tangent is None else as_tangent(tangent, shape, dtype)
 
+    # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def _push(self, rule: Any, parents: Any, saved: Any, spec: Spec) -> Array | None:
         if type(rule) is Rule:
             if rule.kind == "elementwise":

@@ -223,8 +223,11 @@ class Overlay:
 
         Everything that can fail comes first: if this raises, nothing was changed.
         """
+        containers = self.containers
+        if not (containers.by_original or containers.bystanders or self.log):
+            return
         lowerer = self._lowerer()
-        copies = list(self.containers.by_original.values())
+        copies = list(containers.by_original.values())
         lowerer.check(copies)
         for record in self.log.values():
             if record.schema.may_stray:

@@ -182,6 +182,8 @@ class Recording(Overlay):
             )
         return record.values.get(name)
 
+    # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def _sweep(self, cotangents: Cotangents, keep: frozenset[int], free: bool) -> None:
         sweep(self.entries, cotangents, keep, free)
 
@@ -197,9 +199,7 @@ class Recording(Overlay):
         # A pullback may read objects; it must not be recorded by the context that is being swept.
         token = overlay_var.set(self.outer) if current() is self else None
         try:
-            # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                self._sweep(cotangents, keep, free)
+            self._sweep(cotangents, keep, free)
             return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
         finally:
             if token is not None:
