@@ -50,6 +50,7 @@ def _checksum(value: Any) -> int:
 
 
 COPIED_BYTES: Final = 1 << 16
+COMPARED_BYTES: Final = 1 << 20
 
 
 def same_contents(a: Any, b: Any) -> bool:
@@ -208,15 +209,21 @@ class Tape:
 
     def note_read(self, array: Any) -> None:
         """Remember the contents of an array of a field or argument, which only the recording may write until it ends."""
-        self._read.append((array, array.tobytes() if array.nbytes <= COPIED_BYTES else array.copy()))
+        size = array.nbytes
+        if size <= COPIED_BYTES:
+            before = array.tobytes()
+        else:  # comparing with a copy is faster than a checksum, which takes no memory
+            before = array.copy() if size <= COMPARED_BYTES else _checksum(array)
+        self._read.append((array, before))
 
     def overwritten(self) -> Any:
         """An array that has changed since it was read, by another name of it; None if there is none."""
         for array, before in self._read:
             if type(before) is bytes:
-                if array.tobytes() != before:
-                    return array
-            elif not same_contents(array, before):
+                same = array.tobytes() == before
+            else:
+                same = _checksum(array) == before if type(before) is int else same_contents(array, before)
+            if not same:
                 return array
         return None
 
@@ -225,7 +232,7 @@ class Tape:
         written = {id(source) for _, source in self.shadowed.values()}
         for array, before in self._read:
             if id(array) not in written:
-                self._sums.append((array, before if type(before) is bytes else _checksum(array)))
+                self._sums.append((array, _checksum(array) if type(before) is np.ndarray else before))
 
     def check_constants(self) -> None:
         """Raise if an array that the entries read was changed since the recording used it."""

@@ -14,7 +14,7 @@ class Box:
     w: object = 1.0
 
 
-SIZES = (3, 20_000)  # kept as bytes, and as an array
+SIZES = (3, 20_000, 200_000)  # kept as bytes, as an array, and as a checksum
 by_size = pytest.mark.parametrize("size", SIZES)
 
 
@@ -170,3 +170,17 @@ def test_what_is_remembered_is_let_go_with_the_recording():
     assert held < a.nbytes / 2
     (tangent,) = pullback(np.float64(1.0))
     assert tangent.v[0] == 2.0
+
+
+@pytest.mark.parametrize("size", [10, 20_000, 200_000], ids=["small", "copied", "with a checksum"])
+def test_an_array_of_any_size_that_is_shuffled_past_the_recording_is_noticed(size):
+    x = np.arange(float(size))
+    alias = x
+
+    def loss(x):
+        y = np.sum(x * x)
+        alias[[0, -1]] = alias[[-1, 0]]  # the same numbers in another order
+        return y
+
+    with pytest.raises(mt.InPlaceError, match="was written past it"):
+        mt.grad(loss)(x)
