@@ -210,11 +210,10 @@ class Tape:
     def note_read(self, array: Any) -> None:
         """Remember the contents of an array of a field or argument, which only the recording may write until it ends."""
         size = array.nbytes
-        if size <= COPIED_BYTES:
-            before = array.tobytes()
-        else:  # comparing with a copy is faster than a checksum, which takes no memory
-            before = array.copy() if size <= COMPARED_BYTES else _checksum(array)
-        self._read.append((array, before))
+        if size <= COMPARED_BYTES:  # comparing is faster than a checksum, which takes no memory
+            self._read.append((array, array.tobytes() if size <= COPIED_BYTES else array.copy()))
+        else:
+            self._read.append((array, _checksum(array)))
 
     def overwritten(self) -> Any:
         """An array that has changed since it was read, by another name of it; None if there is none."""
