@@ -105,6 +105,16 @@ def multiply(left: Array, right: Array) -> Array:
     return left * right if left.shape[1] == 1 else left.dot(right)
 
 
+class _Partial:
+    """A sum of contributions, and the elements that any of them takes part in; see `_selected`."""
+
+    __slots__ = ("live", "total")
+
+    def __init__(self, total: Array, live: Array) -> None:
+        self.total = total
+        self.live = live
+
+
 class Cotangents:
     """The cotangents of one sweep, one slot per node.
 
@@ -117,7 +127,8 @@ class Cotangents:
     def __init__(self, size: int) -> None:
         self.slots: list[Any] = [None] * size
         self.owned = bytearray(size)
-        self.products: dict[int, _Products] = {}  # sums of products that are not multiplied out yet
+        # By node: sums of products that are not multiplied out yet, and contributions that are absent at some elements.
+        self.products: dict[int, _Products | _Partial] = {}
         self.foreign: set[int] = set()  # nodes that got memory which a user's rule may hold as well
 
     def add(self, node: int, contribution: Array) -> None:
@@ -147,23 +158,41 @@ class Cotangents:
             self.add(node, multiply(left, right))
             return
         products = self.products.get(node)
-        if products is None:
+        if type(products) is not _Products:
+            if products is not None:
+                self.settle(node)
             products = self.products[node] = _Products()
         products.lefts.append(left)
         products.rights.append(right)
         products.rows += left.shape[1]
         products.nbytes += left.nbytes + right.nbytes
         if products.rows >= FLUSHED_ROWS or products.nbytes >= FLUSHED_BYTES:
-            self.multiply_out(node)
+            self.settle(node)
 
-    def multiply_out(self, node: int) -> None:
-        """Add the products that are pending for a node."""
+    def add_partial(self, node: int, contribution: Array, live: Array) -> None:
+        """Add a contribution of the node's own shape that is absent, and not only zero, where not `live`."""
+        pending = self.products.get(node)
+        if pending is None:
+            self.products[node] = _Partial(contribution, live)
+        elif type(pending) is _Partial:
+            pending.total = pending.total + contribution
+            pending.live = np.logical_or(pending.live, live)
+        else:
+            self.add(node, contribution)
+
+    def settle(self, node: int) -> Array | None:
+        """Add what is pending for a node. If that is all there is, return where it takes part."""
         products = self.products.pop(node)
+        if isinstance(products, _Partial):
+            alone = self.slots[node] is None
+            self.add(node, products.total)
+            return products.live if alone else None
         lefts, rights = products.lefts, products.rights
         if len(lefts) == 1:
             self.add(node, multiply(lefts[0], rights[0]))
         else:
             self.add(node, np.concatenate(lefts, 1).dot(np.concatenate(rights, 0)))
+        return None
 
     def scatter(
         self, node: int, index: Any, contribution: Array, shape: tuple[int, ...], dtype: np.dtype[Any]

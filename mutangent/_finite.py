@@ -31,6 +31,7 @@ from ._tape import (
     _pull_index,
     _pull_set_item,
     deliver,
+    pull_pending,
 )
 from ._traced import TracedArray, primal
 
@@ -224,6 +225,18 @@ class CheckedCotangents(Cotangents):
         self._look(node, contribution)
         super().scatter(node, index, contribution, shape, dtype)
 
+    def add_partial(self, node: int, contribution: Any, live: Any) -> None:
+        """Add a contribution that is absent at some elements, if it is finite."""
+        self._look(node, contribution)
+        super().add_partial(node, contribution, live)
+
+    def settle(self, node: int) -> Any:
+        """Add what is pending, which was looked at when it came."""
+        number, self.number = self.number, -1
+        live = super().settle(node)
+        self.number = number
+        return live
+
     def _look(self, node: int, contribution: Any) -> None:
         if self.number >= 0:
             self._check.arrived(self._entries, self.number, node, contribution)
@@ -233,13 +246,15 @@ def checked_sweep(entries: list[Entry], cotangents: CheckedCotangents, keep: fro
     """The same as `_tape.sweep`, entry by entry, telling the cotangents which entry contributes."""
     slots = cotangents.slots
     for number in range(len(entries) - 1, -1, -1):
+        cotangents.number = number
+        if number in cotangents.products and pull_pending(entries, cotangents, number, keep, free=False):
+            continue
         g = slots[number]
         rule, parents, saved, _, _ = entries[number]
         if g is None or rule is LEAF:
             continue
         if number not in keep:
             slots[number] = None
-        cotangents.number = number
         if type(rule) is Rule:
             _pull_row(entries, cotangents, number, g)
         elif rule is INDEX:
@@ -261,7 +276,7 @@ def checked_sweep(entries: list[Entry], cotangents: CheckedCotangents, keep: fro
 
 def _pull_row(entries: list[Entry], cotangents: Cotangents, number: int, g: Any) -> None:
     row, parents, saved, _, dtype = entries[number]
-    if row.kind != "elementwise":
+    if not row.whole:
         _pull_function(entries, cotangents, row, parents, saved, g)
     elif dtype.kind == "c":
         _pull_complex_elementwise(entries, cotangents, row, parents, saved, g)

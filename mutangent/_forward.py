@@ -187,6 +187,9 @@ def push_function(rule: Rule, parents: Any, saved: Any, spec: Spec) -> Array | N
         has_tangent(p) for parent in parents for p in (parent if type(parent) is tuple else (parent,))
     ):
         return None
+    where = kwargs.get("where", True)
+    if where is not True:  # elements outside may have no finite tangent
+        parents = [np.where(where, parent, 0) if has_tangent(parent) else parent for parent in parents]
     return transpose(lambda g: _pulled(rule, parents, g, y, args, kwargs), spec, _some(parents))
 
 

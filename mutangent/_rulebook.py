@@ -69,6 +69,15 @@ class Rule:
         others has no rule.
     keywords : dict
         From the name of an operand to its position.
+    selects : tuple of callable, bool
+        True for a function that passes over elements of its operand, and False for one that does not. For an elementwise
+        one that does, a callable ``(y, *operands)`` per operand, which returns the mask of the elements that take part,
+        or None for an operand of which all do.
+    structural : bool
+        Whether the zeros of its Jacobian are no accident, as those of functions that are linear or only select and move:
+        what the pullback of nonzero numbers leaves 0 takes no part.
+    whole : bool
+        Whether the sweep may use the expressions as they stand: an elementwise function that selects nothing.
     refuse : callable or None
         Takes the arguments of a call and returns what about them has no rule, or None.
     user : callable or None
@@ -90,9 +99,12 @@ class Rule:
         "name",
         "reason",
         "refuse",
+        "selects",
         "sequence",
         "simple",
+        "structural",
         "user",
+        "whole",
     )
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -108,6 +120,9 @@ class Rule:
         self.multiple = False
         self.accepts: tuple[int, frozenset[str]] | None = None
         self.keywords: dict[str, int] = {}
+        self.selects: tuple[Expression | None, ...] | bool = False
+        self.structural = False
+        self.whole = False
         self.refuse: Callable[..., str | None] | None = None
         self.user: Callable[..., Any] | None = None
         self.reason = ""
@@ -193,9 +208,24 @@ def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:
     return tuple(not name.startswith("_") for name in names[1 : operands + 2])
 
 
-def elementwise(function: Callable[..., Any], *expressions: Expression | None) -> None:
-    """Declare an elementwise function by one expression ``(t, y, *operands)`` per operand."""
-    _fill(function, "elementwise", expressions)
+def elementwise(
+    function: Callable[..., Any],
+    *expressions: Expression | None,
+    selects: tuple[Expression | None, ...] = (),
+) -> None:
+    """Declare an elementwise function by one expression ``(t, y, *operands)`` per operand.
+
+    If it passes over elements of an operand, so that they have no influence on the result, `selects` has a function
+    ``(y, *operands)`` for that operand: the mask of the elements that take part. It reads what its expression reads.
+    """
+    row = _fill(function, "elementwise", expressions)
+    row.selects = selects or False
+    row.whole = not selects
+    for expression, mask in zip(expressions, selects, strict=bool(selects)):
+        if mask is not None and expression is not None:
+            read = _reads(expression, len(expressions))
+            if any(not name.startswith("_") and not read[k] for k, name in enumerate(_parameters(mask)[0])):
+                raise ValueError(f"the mask of {row.name} reads what its expression does not")
 
 
 def function(
@@ -205,6 +235,8 @@ def function(
     sequence: bool = False,
     multiple: bool = False,
     keywords: dict[str, int] | None = None,
+    selects: bool = False,
+    structural: bool = False,
     refuse: Callable[..., str | None] | None = None,
     direct: Callable[..., Any] | None = None,
 ) -> None:
@@ -212,11 +244,14 @@ def function(
 
     Operands may be given by the names that the first pullback uses, and by those in `keywords`. A call for which
     `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`. `direct` computes
-    the same with less overhead, from a NumPy array, or from a sequence of anything.
+    the same with less overhead, from a NumPy array, or from a sequence of anything. Of a function of one operand, or one
+    sequence of them, `selects` and `structural` say what they say of a `Rule`.
     """
     row = _fill(function, "function", pullbacks)
     row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
     row.direct = direct
+    row.selects = selects
+    row.structural = (linear or selects or structural) and len(pullbacks) == 1 and not multiple
     row.simple = len(pullbacks) == 1 and pullbacks[0] is not None and not (sequence or multiple or refuse)
     signatures = [_parameters(each) for each in pullbacks if each is not None]
     names = signatures[0][0][2 : len(pullbacks) + 2]

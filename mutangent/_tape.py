@@ -24,6 +24,15 @@ from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadca
 from ._arrays import Spec, describe, is_plain_array, zeros
 from ._errors import InPlaceError
 from ._rulebook import Rule
+from ._selected import (
+    pull_partial,
+    pull_selected,
+    pull_structural,
+    pull_where,
+    rest_of,
+    scatter_selected,
+    selects_elements,
+)
 
 Entry = tuple[Any, Any, Any, tuple[int, ...], Any]
 
@@ -275,8 +284,8 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
     add = cotangents.add
     products = cotangents.products
     for number in range(len(entries) - 1, -1, -1):
-        if products and number in products:
-            cotangents.multiply_out(number)
+        if products and number in products and pull_pending(entries, cotangents, number, keep, free):
+            continue
         g = slots[number]
         if g is None:
             if free:
@@ -290,7 +299,7 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
         if free:
             entries[number] = _DROPPED
         if type(rule) is Rule:
-            if rule.kind != "elementwise":
+            if not rule.whole:
                 if saved[2] is PRODUCT and type(g) is np.ndarray:
                     _pull_product(cotangents, parents, saved[1], g)
                 else:
@@ -326,6 +335,29 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
                 deliver(entries, cotangents, parent, contribution)
 
 
+def pull_pending(
+    entries: list[Entry], cotangents: Cotangents, number: int, keep: frozenset[int], free: bool
+) -> bool:
+    """Add what is pending for a node; True if the cotangent takes part only in places, and was pulled so."""
+    live = cotangents.settle(number)
+    if live is None:
+        return False
+    g, entry = cotangents.slots[number], entries[number]
+    if number not in keep:
+        cotangents.slots[number] = None
+    if entry[0] is SET_ITEM:
+        _pull_set_item(entries, cotangents, number, entry[1], entry[2], g, live)
+    elif entry[0] is INDEX:
+        shape, dtype = entries[entry[1]][3:]
+        scatter_selected(cotangents, entry[1], entry[2], g, Spec(shape, dtype), live)
+    elif not pull_partial(entries, cotangents, entry, g, live):
+        cotangents.slots[number] = g
+        return False
+    if free:
+        entries[number] = _DROPPED
+    return True
+
+
 _DROPPED: Final[Entry] = (LEAF, -1, None, (), np.dtype(np.float64))
 
 
@@ -351,6 +383,9 @@ def _pull_complex_elementwise(
 def _pull_function(
     entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
 ) -> None:
+    if rule.kind == "elementwise":
+        pull_selected(entries, cotangents, (rule, parents, saved, g.shape, g.dtype), g, None)
+        return
     y, args, kwargs = saved
     if rule.multiple:
         g = [g[k] if k in g else zeros(spec, next(iter(g.values()))) for k, spec in enumerate(y)]
@@ -361,7 +396,14 @@ def _pull_function(
                 if each >= 0:
                     deliver(entries, cotangents, each, contribution)
         elif parent >= 0:
-            deliver(entries, cotangents, parent, pullback(g, y, *args, **kwargs))  # type: ignore[misc]
+            if rule.selects:
+                pull_structural(entries, cotangents, rule, parents, saved, g, None)
+                return
+            contribution = pullback(g, y, *args, **kwargs)  # type: ignore[misc]
+            if kwargs and kwargs.get("where", True) is not True:
+                pull_where(entries, cotangents, parent, contribution, kwargs["where"])
+            else:
+                deliver(entries, cotangents, parent, contribution)
 
 
 def _pull_product(cotangents: Cotangents, parents: tuple[int, int], operands: Any, g: Any) -> None:
@@ -375,9 +417,12 @@ def _pull_product(cotangents: Cotangents, parents: tuple[int, int], operands: An
 
 
 def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:
-    _, _, _, shape, dtype = entries[parent]
+    before, _, _, shape, dtype = entries[parent]
     if g.dtype is not dtype and dtype.kind == "f" and g.dtype.kind == "c":
         g = to_real(g)
+    if (type(before) is Rule or before is INDEX) and selects_elements(index):
+        scatter_selected(cotangents, parent, index, g, Spec(shape, dtype))
+        return
     present = cotangents.slots[parent]
     if type(g) is np.ndarray and (present is None or type(present) is np.ndarray):
         cotangents.scatter(parent, index, g, shape, dtype)
@@ -394,7 +439,13 @@ def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index
 
 
 def _pull_set_item(
-    entries: list[Entry], cotangents: Cotangents, number: int, parents: Any, saved: Any, g: Any
+    entries: list[Entry],
+    cotangents: Cotangents,
+    number: int,
+    parents: Any,
+    saved: Any,
+    g: Any,
+    live: Any = None,
 ) -> None:
     """What was overwritten gets nothing, what was written gets the cotangent at the index.
 
@@ -402,6 +453,7 @@ def _pull_set_item(
     """
     index, written_shape = saved
     base, value = parents
+    live = rest_of(entries[base][0], index, live, g)
     if issubclass(type(g), np.generic):
         g = np.array(g)  # of a 0-d array; sums of those are scalars
     if is_plain_array(g):
@@ -411,7 +463,9 @@ def _pull_set_item(
             won = winners(index, buffer.shape)
             deliver(entries, cotangents, value, part if won is None else part * won)
         buffer[index] = 0
-        if cotangents.slots[base] is None:
+        if live is not None:
+            cotangents.add_partial(base, buffer, live)
+        elif cotangents.slots[base] is None:
             cotangents.slots[base] = buffer
             cotangents.owned[base] = True
         else:
@@ -426,7 +480,10 @@ def _pull_set_item(
         return
     rest = g.copy()
     rest[index] = 0.0
-    cotangents.add(base, rest)
+    if live is None:
+        cotangents.add(base, rest)
+    else:
+        cotangents.add_partial(base, rest, live)
 
 
 def winners(index: Any, shape: tuple[int, ...]) -> Any:

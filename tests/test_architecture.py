@@ -25,7 +25,20 @@ FLOORS: list[tuple[int, set[str]]] = [
     (1, {"_tangent", "_accumulate"}),
     (2, {"_rulebook"}),
     (3, {"rules.*"}),
-    (3, {"_tape", "_traced", "_views", "_in_place", "_apply", "_operators", "_forward", "array_api.*"}),
+    (
+        3,
+        {
+            "_selected",
+            "_tape",
+            "_traced",
+            "_views",
+            "_in_place",
+            "_apply",
+            "_operators",
+            "_forward",
+            "array_api.*",
+        },
+    ),
     (4, {"_structure", "_fields", "_instance_dict", "_overlay", "_capture", "_recording"}),
     (
         5,

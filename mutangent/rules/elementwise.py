@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, elementwise, function
+from .._rulebook import composed, elementwise, function, no_rule
 from .dispatch import strong
 
 LOG_2 = float(np.log(2.0))
@@ -32,17 +32,6 @@ def quotient(t: Any, denominator: Any) -> Any:
     return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
 
 
-def scaled(t: Any, factor: Any) -> Any:
-    """``t * factor``, but 0 for 0·nan: what `nanmean` passes over has no derivative, although its square is nan."""
-    product = t * factor
-    # One number tells whether there is any nan; only a plain array is cheap to ask.
-    if type(product) is np.ndarray and product.dtype.kind == "f":
-        total = np.add.reduce(product, axis=None)
-        if total != total:  # noqa: PLR0124 - a nan
-            return np.where((t == 0) & np.isnan(factor), 0, product)
-    return product
-
-
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 elementwise(np.add, lambda t, _y, _a, _b: t, lambda t, _y, _a, _b: t)
@@ -51,7 +40,7 @@ elementwise(np.multiply, lambda t, _y, _a, b: t * b, lambda t, _y, a, _b: t * a)
 elementwise(np.divide, lambda t, _y, _a, b: t / b, lambda t, y, _a, b: -t * y / b)
 elementwise(np.negative, lambda t, _y, _a: -t)
 elementwise(np.positive, lambda t, _y, _a: t)
-elementwise(np.square, lambda t, _y, a: scaled(t, a + a))
+elementwise(np.square, lambda t, _y, a: t * (a + a))
 elementwise(np.reciprocal, lambda t, y, _a: -t * y * y)
 # a = b floor(a / b) + y; the floor is constant between its jumps.
 elementwise(np.remainder, lambda t, _y, _a, _b: t, lambda t, _y, a, b: -t * np.floor_divide(a, b))
@@ -66,7 +55,7 @@ def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
     """Derivative of ``a ** b`` in the direction of `a`: b·a**(b-1), which is 0 for b = 0 also at a = 0."""
     if type(b) is int or type(b) is float:
         if b == 2:
-            return scaled(t, a + a)
+            return t * (a + a)
         if b == 1:
             return t
         if b == 0:
@@ -191,32 +180,48 @@ def share_of_larger(t: Any, a: Any, b: Any) -> Any:
     return np.where(larger, t, np.where(equal, 0.5 * t, 0))
 
 
+def not_less(a: Any, b: Any) -> Any:
+    """Where a ≥ b, and where one of them is nan."""
+    return np.logical_not(np.less(a, b))
+
+
 elementwise(
     np.maximum,
     lambda t, _y, a, b: share_of_larger(t, a, b),
     lambda t, _y, a, b: share_of_larger(t, b, a),
+    selects=(lambda _y, a, b: not_less(a, b), lambda _y, a, b: not_less(b, a)),
 )
 elementwise(
     np.minimum,
     lambda t, _y, a, b: share_of_larger(t, b, a),
     lambda t, _y, a, b: share_of_larger(t, a, b),
+    selects=(lambda _y, a, b: not_less(b, a), lambda _y, a, b: not_less(a, b)),
 )
 # These two pass over nan: the other operand is the result.
 elementwise(
     np.fmax,
     lambda t, _y, a, b: np.where(np.isnan(b), t, share_of_larger(t, a, b)),
     lambda t, _y, a, b: np.where(np.isnan(a), t, share_of_larger(t, b, a)),
+    selects=(
+        lambda _y, a, b: np.logical_or(np.isnan(b), np.greater_equal(a, b)),
+        lambda _y, a, b: np.logical_or(np.isnan(a), np.greater_equal(b, a)),
+    ),
 )
 elementwise(
     np.fmin,
     lambda t, _y, a, b: np.where(np.isnan(b), t, share_of_larger(t, b, a)),
     lambda t, _y, a, b: np.where(np.isnan(a), t, share_of_larger(t, a, b)),
+    selects=(
+        lambda _y, a, b: np.logical_or(np.isnan(b), np.less_equal(a, b)),
+        lambda _y, a, b: np.logical_or(np.isnan(a), np.less_equal(b, a)),
+    ),
 )
 elementwise(
     np.where,
     lambda t, _y, _c, _a, _b: np.zeros_like(t),
     lambda t, _y, c, _a, _b: chosen(c, t),
     lambda t, _y, c, _a, _b: chosen(np.logical_not(c), t),
+    selects=(None, lambda _y, c, _a, _b: np.not_equal(c, 0), lambda _y, c, _a, _b: np.equal(c, 0)),
 )
 elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), lambda t, _y, a, _b: np.where(a == 0, t, 0))
 elementwise(
@@ -264,19 +269,23 @@ def angle_pullback(g: Any, _y: Any, z: Any, deg: bool = False) -> Any:
     return quotient((g / DEGREE if deg else g) * 1j * z, np.square(np.absolute(z)))
 
 
-def nan_to_num_pullback(
-    g: Any,
-    _y: Any,
+def finite_numbers(
     x: Any,
     copy: bool = True,
     nan: float = 0.0,
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Any:
-    if not np.iscomplexobj(x):
-        return np.where(np.isfinite(x), g, 0)
-    real = np.where(np.isfinite(np.real(x)), np.real(g), 0)
-    return real + 1j * np.where(np.isfinite(np.imag(x)), np.imag(g), 0)
+    if not copy:
+        raise no_rule(np.nan_to_num, " with copy=False")
+    if np.iscomplexobj(x):
+        parts = [finite_numbers(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x))]
+        return parts[0] + 1j * parts[1]
+    x = strong(x)
+    largest = float(np.finfo(x.dtype).max)
+    x = np.where(np.isnan(x), nan, x)
+    x = np.where(np.isposinf(x), largest if posinf is None else posinf, x)
+    return np.where(np.isneginf(x), -largest if neginf is None else neginf, x)
 
 
 def astype_pullback(
@@ -297,9 +306,5 @@ function(
     linear=True,
 )
 function(np.angle, angle_pullback)
-function(
-    np.nan_to_num,
-    nan_to_num_pullback,
-    refuse=lambda x, copy=True, *_rest, **_settings: None if copy else "copy=False",
-)
+composed(np.nan_to_num, finite_numbers)
 function(np.astype, astype_pullback, linear=True)

@@ -98,7 +98,7 @@ def repeat_pullback(g: Any, _y: Any, _a: Any, repeats: Any = None, axis: int | N
     return np.sum(g.reshape((*_a.shape[:after], repeats, *_a.shape[after:])), axis=after)
 
 
-function(np.take_along_axis, take_along_axis_pullback, linear=True)
+function(np.take_along_axis, take_along_axis_pullback, linear=True, selects=True)
 function(np.repeat, repeat_pullback, linear=True)
 
 

@@ -1,25 +1,39 @@
-"""Derivatives of the reductions that pass over nan: a nan is an element outside of `where`, and gets the derivative 0."""
-# ruff: noqa: ARG001 - a pullback has the parameters of its function, read or not
+"""Derivatives of the reductions that pass over nan: they select the numbers first, and reduce these.
+
+What is not selected takes no part, so that the function which made the nan need not have a derivative there.
+"""
+# ruff: noqa: ARG001 - composed functions have the parameters of NumPy's, read or not
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, function
-from .reductions import Axis, extremum_pullback, kept, std_pullback, var_pullback
+from .._rulebook import composed
+from .assembling import in_dtype
+from .dispatch import array_of
+from .order_statistics import selected
+from .reductions import Axis
 
 
-def numbers_in(a: Any, where: Any = True) -> Any:
+def is_number(a: Any) -> Any:
     """Where `a` is a number."""
-    chosen = np.logical_not(np.isnan(a))
-    return chosen if where is True else np.logical_and(chosen, where)
+    return np.logical_not(np.isnan(a))
 
 
-def nansum_pullback(
-    g: Any,
-    _y: Any,
+def numbers_in(a: Any, instead: Any) -> Any:
+    """`a` with something instead of every nan."""
+    a = array_of(a)
+    return np.where(np.isnan(a), instead, a)
+
+
+# -- sums and extrema ----------------------------------------------------------------------------------------------
+
+
+def nan_sum(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -28,12 +42,10 @@ def nansum_pullback(
     initial: Any = 0,
     where: Any = True,
 ) -> Any:
-    return np.where(numbers_in(a, where), kept(g, np.shape(a), axis, keepdims), 0)
+    return np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanmean_pullback(
-    g: Any,
-    _y: Any,
+def nan_mean(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -42,61 +54,75 @@ def nanmean_pullback(
     *,
     where: Any = True,
 ) -> Any:
-    chosen = numbers_in(a, where)
-    count = np.sum(chosen, axis=axis, keepdims=True, dtype=g.dtype)
-    return np.where(chosen, kept(g, np.shape(a), axis, keepdims) / count, 0)
+    total = np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+    count = np.sum(is_number(a), axis=axis, keepdims=keepdims, where=where)
+    if np.any(count == 0):
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
+    divisor = count.astype(np.result_type(total.dtype, np.float32))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return in_dtype(total / divisor, total.dtype)
 
 
-function(np.nansum, nansum_pullback)
-function(np.nanmean, nanmean_pullback)
-function(np.nanmax, extremum_pullback)
-function(np.nanmin, extremum_pullback)
+def nan_extremum(extremum: Callable[..., Any], instead: float) -> Callable[..., Any]:
+    def implementation(
+        a: Any,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        settings = {} if initial is None else {"initial": initial}
+        y = extremum(numbers_in(a, instead), axis=axis, keepdims=keepdims, where=where, **settings)
+        nothing = np.logical_not(np.any(is_number(a), axis=axis, keepdims=keepdims, where=where))
+        if initial is None and np.any(nothing):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+            y = selected(nothing, y.dtype.type(np.nan), y)
+        return y
+
+    return implementation
+
+
+composed(np.nansum, nan_sum)
+composed(np.nanmean, nan_mean)
+composed(np.nanmax, nan_extremum(np.max, -np.inf))
+composed(np.nanmin, nan_extremum(np.min, np.inf))
 
 # -- variance ------------------------------------------------------------------------------------------------------
 
 
-def nanvar_pullback(
-    g: Any,
-    _y: Any,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    chosen = numbers_in(a, where)
-    return var_pullback(
-        g, _y, a, axis, dtype, out, ddof, keepdims, where=chosen, mean=mean, correction=correction
-    )
+def nan_spread(spread: Callable[..., Any]) -> Callable[..., Any]:
+    """The variance, or its root, of the numbers."""
+
+    def implementation(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = None,
+        correction: float | None = None,
+    ) -> Any:
+        given = {"mean": mean, "correction": correction}
+        settings = {name: value for name, value in given.items() if value is not None}
+        chosen = np.logical_and(is_number(a), where)
+        less = ddof if correction is None else correction
+        bad = np.sum(chosen, axis=axis, keepdims=keepdims) <= less
+        if np.any(bad):
+            warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=2)
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it has been said
+            y = spread(numbers_in(a, 0), axis, dtype, None, ddof, keepdims, where=chosen, **settings)
+        return selected(bad, y.dtype.type(np.nan), y) if np.any(bad) else y
+
+    return implementation
 
 
-def nanstd_pullback(
-    g: Any,
-    y: Any,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    chosen = numbers_in(a, where)
-    return std_pullback(
-        g, y, a, axis, dtype, out, ddof, keepdims, where=chosen, mean=mean, correction=correction
-    )
-
-
-function(np.nanvar, nanvar_pullback)
-function(np.nanstd, nanstd_pullback)
+composed(np.nanvar, nan_spread(np.var))
+composed(np.nanstd, nan_spread(np.std))
 
 # -- products and cumulative functions -----------------------------------------------------------------------------
 
@@ -110,16 +136,9 @@ def nan_product(
     initial: Any = 1,
     where: Any = True,
 ) -> Any:
-    factors = np.where(numbers_in(a), a, 1)
-    return np.prod(factors, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+    return np.prod(numbers_in(a, 1), axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 composed(np.nanprod, nan_product)
-composed(
-    np.nancumsum,
-    lambda a, axis=None, dtype=None, out=None: np.cumsum(np.where(numbers_in(a), a, 0), axis, dtype),
-)
-composed(
-    np.nancumprod,
-    lambda a, axis=None, dtype=None, out=None: np.cumprod(np.where(numbers_in(a), a, 1), axis, dtype),
-)
+composed(np.nancumsum, lambda a, axis=None, dtype=None, out=None: np.cumsum(numbers_in(a, 0), axis, dtype))
+composed(np.nancumprod, lambda a, axis=None, dtype=None, out=None: np.cumprod(numbers_in(a, 1), axis, dtype))

@@ -122,7 +122,7 @@ def middle(
     n = s.shape[0]
     if n == 0:
         return np.mean(a, axis=axis, keepdims=keepdims)  # nan, with NumPy's warning
-    y = np.mean(s[(n - 1) // 2 : n // 2 + 1], axis=0)
+    y = np.mean(s[list(range((n - 1) // 2, n // 2 + 1))], axis=0)
     if np.any(np.isnan(plain(s[-1]))):
         y = selected(np.isnan(plain(s[-1])), s.dtype.type(np.nan), y)
     return with_axes_kept(y, a, axis) if keepdims else y

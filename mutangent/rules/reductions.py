@@ -192,7 +192,7 @@ def extremum_pullback(
 
 
 for extremum in (np.max, np.min, np.amax, np.amin):
-    function(extremum, extremum_pullback)
+    function(extremum, extremum_pullback, selects=True)
 composed(
     np.ptp,
     lambda a, axis=None, out=None, keepdims=False: (
