@@ -285,7 +285,8 @@ def finite_numbers(
     largest = float(np.finfo(x.dtype).max)
     x = np.where(np.isnan(x), nan, x)
     x = np.where(np.isposinf(x), largest if posinf is None else posinf, x)
-    return np.where(np.isneginf(x), -largest if neginf is None else neginf, x)
+    x = np.where(np.isneginf(x), -largest if neginf is None else neginf, x)
+    return x if x.ndim else x[()]
 
 
 def astype_pullback(

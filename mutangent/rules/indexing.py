@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function
-from .dispatch import array_of
+from .dispatch import array_of, dispatched
 
 Shape = tuple[int, ...]
 
@@ -214,14 +214,12 @@ def interval(x: Any, xp: Any, fp: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def interp_pullback(
-    g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None
-) -> Any:
+def interp_pullback(g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     return g * np.conj(interval(x, xp, fp)[2])
 
 
 def interp_points_pullback(
-    g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None
+    g: Any, _y: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None
 ) -> Any:
     below, fraction, slope = interval(x, xp, fp)
     g = -g * np.conj(slope)
@@ -229,7 +227,7 @@ def interp_points_pullback(
 
 
 def interp_values_pullback(
-    g: Any, _y: Any, x: Any, xp: Any, _fp: Any, left: Any = None, right: Any = None, period: None = None
+    g: Any, _y: Any, x: Any, xp: Any, _fp: Any, left: Any = None, right: Any = None
 ) -> Any:
     below, fraction, _ = interval(x, xp, xp)
     # Outside of the points their first and last values are the result, unless others are given.
@@ -240,10 +238,19 @@ def interp_values_pullback(
     return added_at(below, g * (1 - fraction), _fp.shape) + added_at(below + 1, g * fraction, _fp.shape)
 
 
-function(
-    np.interp,
-    interp_pullback,
-    interp_points_pullback,
-    interp_values_pullback,
-    refuse=lambda x, xp, fp, left=None, right=None, period=None: None if period is None else "period=",
-)
+def interpolated(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    if period is None:
+        return interp(x, xp, fp, left, right)
+    period, xp, fp = np.absolute(period), array_of(xp), array_of(fp)
+    x, xp = np.remainder(array_of(x), period), np.remainder(xp, period)
+    order = np.argsort(xp)
+    xp, fp = xp[order], fp[order]
+    # One point more at either end, so that every number lies between two.
+    return interp(
+        x, np.concatenate([xp[-1:] - period, xp, xp[:1] + period]), np.concatenate([fp[-1:], fp, fp[:1]])
+    )
+
+
+interp = dispatched(np.interp)
+function(interp, interp_pullback, interp_points_pullback, interp_values_pullback)
+composed(np.interp, interpolated)

@@ -93,6 +93,44 @@ def quantiles(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan:
     return with_axes_kept(y, a, axis, np.ndim(q)) if keepdims else y
 
 
+def weights_in_front(weights: Any, a: Any, axis: Axis) -> Any:
+    """Weights of the shape of `a`, or of its reduced axes, as `in_front` orders `a`. They decide on the positions only."""
+    weights = np.asarray(plain(weights))
+    if weights.shape != np.shape(a):
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        axes = axes_of(axis, np.ndim(a))
+        if weights.shape != tuple([np.shape(a)[k] for k in axes]):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        weights = np.transpose(weights, np.argsort(axes))
+        weights = weights.reshape([n if k in axes else 1 for k, n in enumerate(np.shape(a))])
+        weights = np.broadcast_to(weights, np.shape(a))
+    return in_front(weights, axis)
+
+
+def weighted_quantiles(
+    a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool, weights: Any
+) -> Any:
+    """Each result is one element. The weights decide which one, and have no derivative."""
+    if is_traced(q):
+        raise no_rule(np.quantile, " with respect to q and weights=")
+    unsorted = in_front(a, axis)
+    order = np.argsort(plain(unsorted), axis=0)
+    s = np.take_along_axis(unsorted, order, axis=0)
+    weights = np.take_along_axis(weights_in_front(weights, a, axis), order, axis=0)
+    ranks = np.arange(s.shape[0], dtype=np.float64).reshape((-1,) + (1,) * (s.ndim - 1))
+    ranks = np.where(np.isnan(plain(s)), np.nan, ranks)
+    at = (np.nanquantile if skip_nan else np.quantile)(ranks, q, axis=0, method=method, weights=weights)
+    unknown = np.isnan(at)
+    places = np.where(unknown, 0, at).astype(np.intp).reshape((-1, *s.shape[1:]))
+    y = np.take_along_axis(s, places, axis=0).reshape(np.shape(at))
+    if not isinstance(at, np.ndarray):
+        y = y[()]
+    if np.any(unknown):
+        y = np.where(unknown, s.dtype.type(np.nan), y)
+    return with_axes_kept(y, a, axis, np.ndim(q)) if keepdims else y
+
+
 def quantile_function(scale: float, skip_nan: bool) -> Callable[..., Any]:
     """`quantile`, or with a scale of 100 `percentile`."""
 
@@ -107,10 +145,11 @@ def quantile_function(scale: float, skip_nan: bool) -> Callable[..., Any]:
         *,
         weights: Any = None,
     ) -> Any:
-        if weights is not None:
-            raise no_rule(np.quantile, " with weights=")
         q = np.array(q) if isinstance(q, list | tuple) else q
-        return quantiles(a, q if scale == 1 else q / scale, axis, method, keepdims, skip_nan)
+        q = q if scale == 1 else q / scale
+        if weights is not None:
+            return weighted_quantiles(a, q, axis, method, keepdims, skip_nan, weights)
+        return quantiles(a, q, axis, method, keepdims, skip_nan)
 
     return implementation
 

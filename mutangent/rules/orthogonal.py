@@ -51,6 +51,7 @@ function(qr, qr_pullback)
 
 def qr_result(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "r", "complete"):
+        # The vectors and factors of LAPACK's reflections: how they are scaled is its own affair.
         raise no_rule(np.linalg.qr, f" with mode={mode!r}")
     m, n = a.shape[-2:]
     # The first columns decide on Q; the others are only turned by it.

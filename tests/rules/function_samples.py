@@ -30,8 +30,19 @@ STATISTICS: dict[Any, list[Sample]] = {
     np.quantile: [
         *[sample(lambda x, m=m: np.quantile(x, [0.1, 0.5, 0.77], axis=1, method=m), _m) for m in _METHODS],
         sample(lambda x: np.quantile(x, 0.3), _m),
+        sample(lambda x: np.quantile(x, 0.3, weights=_m**2, method="inverted_cdf"), _m),
+        sample(
+            lambda x, w: np.quantile(
+                x, [0.2, 0.7], axis=(2, 0), keepdims=True, weights=w, method="inverted_cdf"
+            ),
+            *(_t, positive(4, 2)),
+        ),
         sample(lambda x: np.quantile(x, np.array([[0.0, 1.0]]), axis=(0, 2), keepdims=True), _t),
         sample(lambda x, q: np.quantile(x, q, axis=0), _m, np.array([0.3, 0.8])),
+    ],
+    np.nanpercentile: [
+        sample(lambda x: np.nanpercentile(holed(x), 40.0, axis=0), _m),
+        sample(lambda x: np.nanpercentile(holed(x), [40, 90], 1, weights=_m**2, method="inverted_cdf"), _m),
     ],
     np.percentile: [sample(lambda x: np.percentile(x, [30, 75], axis=-1, method="hazen"), _m)],
     np.nanmedian: [
@@ -43,7 +54,6 @@ STATISTICS: dict[Any, list[Sample]] = {
         sample(lambda x: np.nanquantile(holed(x), [0.2, 0.9], axis=1), _m),
         sample(lambda x: np.nanquantile(holed(x), 0.3, axis=(0, 1), method="weibull", keepdims=True), _m),
     ],
-    np.nanpercentile: [sample(lambda x: np.nanpercentile(holed(x), 40.0, axis=0), _m)],
     np.nanvar: [
         sample(lambda x: np.nanvar(holed(x)), _m),
         sample(lambda x: np.nanvar(holed(x), axis=1, ddof=1, keepdims=True), _m),

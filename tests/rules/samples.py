@@ -465,6 +465,10 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(np.trapezoid, _m, real(3, 4)),
     ],
     np.interp: [
+        sample(
+            lambda x, xp, f: np.interp(x, xp, f, period=360.0),
+            *(np.array([-180.0, 371.0, 5.0, 720.5]), np.array([350.0, 10.0, 100.0, 200.0]), complex_(4)),
+        ),
         sample(np.interp, np.array([-1.0, 0.3, 1.7, 2.6, 9.0]), np.array([0.0, 1.0, 2.0, 4.0]), real(4)),
         sample(lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 2.0, 3.0]), np.float64(0.3)),
         sample(lambda f: np.interp([0.3, 1.2], [0.0, 1.0, 2.0], f), complex_(3)),
@@ -539,6 +543,15 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(np.kron, complex_(2, 2, 2), complex_(2)),
     ],
     np.einsum: [
+        sample(lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [2, 0]), real(2, 3), real(3, 4)),
+        sample(lambda a, b: np.einsum(a, [7, ..., 3], b, [3, 5]), complex_(2, 1, 3), real(3, 4)),
+        sample(lambda a: np.einsum(a, [0, 0]), real(3, 3)),
+        sample(lambda *xs: np.einsum("ij,jk,kl,lm,mi", *xs), *[real(2, 2) for _ in range(5)]),
+        sample(
+            lambda *xs: np.einsum("...j,jk,ki,...i,ab,i->...a", *xs, optimize=True),
+            *(real(2, 3), real(3, 4), real(4, 2), real(2, 2), real(1, 2), real(2)),
+        ),
+        sample(lambda a, b: np.einsum("ij,j", a, b, dtype=np.complex128), real(2, 3), real(3)),
         sample(lambda a, b: np.einsum("ij,jk->ik", a, b), real(2, 3), real(3, 4)),
         sample(lambda a, b: np.einsum("ij , jk", a, b, optimize=True), complex_(2, 3), complex_(3, 4)),
         sample(lambda a, b, c: np.einsum("i,ij,j->", a, b, c), real(2), real(2, 3), real(3)),

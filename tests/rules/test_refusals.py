@@ -12,7 +12,10 @@ _x = np.array([[0.3, 1.2], [0.7, -0.4]])
     ("call", "text"),
     [
         (lambda x: np.var(x, mean=np.mean(x)), r"numpy.var with respect to mean="),
-        (lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=x), r"numpy.quantile with weights="),
+        (
+            lambda x: np.quantile(x, x[0, 0], method="inverted_cdf", weights=_x),
+            r"numpy.quantile with respect to q and weights=",
+        ),
         (
             lambda x: np.quantile(x, x[0, 0], method="hazen"),
             r"numpy.quantile with respect to q and method='hazen'",
@@ -22,10 +25,10 @@ _x = np.array([[0.3, 1.2], [0.7, -0.4]])
         (lambda x: np.reshape(x, 4, order="A"), r"numpy.reshape with order='A'"),
         (lambda x: np.ravel(x, "K"), r"numpy.ravel with order='K'"),
         (lambda x: np.pad(x, 1, mode="mean"), r"numpy.pad with mode='mean'"),
-        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], period=1.0), r"numpy.interp with period="),
+        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], left=x), r"numpy.interp with respect to argument 3"),
         (lambda x: np.matmul(x, x, axes=[(0, 1), (0, 1), (0, 1)]), r"numpy.matmul with axes="),
         (lambda x: np.nan_to_num(x, copy=False), r"numpy.nan_to_num with copy="),
-        (lambda x: np.einsum(x, [0, 0]), r"numpy.einsum with respect to argument 0"),
+        (lambda x: np.einsum("ij", x, dtype=np.float32), None),
         (lambda x: np.ldexp(1.0, x), None),
         (np.power.reduce, r"numpy.power.reduce"),
         (lambda x: np.multiply(x, x, where=x > 0), r"numpy.multiply with where="),
