@@ -30,31 +30,75 @@ def pull_selected(
     holomorphic = dtype.kind == "c"
     if holomorphic:
         g = np.conj(g)
+    selects = row.selects
     # What reads nothing, a sum for example, makes zeros of zeros.
-    safe = all(value is None for value in saved)
+    safe = selects or (live is not None and reads_nothing(saved))
     for k, (parent, push) in enumerate(zip(parents, row.expressions, strict=True)):
         if parent < 0:
             continue
         contribution = push(g, *saved)
         if holomorphic:
             contribution = np.conj(contribution)
-        chosen = live
-        if row.selects and row.selects[k] is not None:
-            own = np.broadcast_to(row.selects[k](*saved), shape)
-            chosen = own if live is None else np.logical_and(live, own)
-        elif live is not None and not safe:
+        if live is not None and not safe:
             contribution = np.where(live, contribution, 0)
+        chosen = live
+        if not matters(entries, parent):
+            chosen = None
+        elif selects and selects[k] is not None:
+            chosen = selects[k](*saved)
+            if chosen.shape != shape:
+                chosen = np.broadcast_to(chosen, shape)
+            if live is not None:
+                chosen = np.logical_and(live, chosen)
         add_selected(entries, cotangents, parent, contribution, chosen)
 
 
+def reads_nothing(saved: Any) -> bool:
+    """Whether the expressions of an entry read no numbers: their derivative is 1 or -1."""
+    for value in saved:  # noqa: SIM110 - a loop costs a third of `all`
+        if value is not None:
+            return False
+    return True
+
+
+# So many operations back it is looked whether an absent cotangent can make a difference.
+LOOK_BACK = 4
+
+
+def matters(entries: list[Any], node: int, steps: int = LOOK_BACK) -> bool:
+    """Whether it makes a difference to what is behind a node that some of its elements take no part.
+
+    It makes none to a leaf, to a product of matrices, or to a sum of these; so the mask need not be found.
+    """
+    row, parents, saved, _, dtype = entries[node]
+    if type(row) is not Rule:
+        # An index or an assignment to items, which hand a mask on; leaves and calls do not.
+        before = parents if type(parents) is tuple else (parents,)
+        return dtype is not None and row.name in {"index", "set item"} and hands_on(entries, before, steps)
+    if row.kind == "elementwise":
+        passes = row.selects or reads_nothing(saved)
+        return not passes or hands_on(entries, parents, steps)
+    if not row.structural:
+        return False
+    return hands_on(entries, parents[0] if row.sequence else parents, steps)
+
+
+def hands_on(entries: list[Any], parents: Any, steps: int) -> bool:
+    """Whether it matters to any of the operands; yes if that would be far to look."""
+    for parent in parents:  # noqa: SIM110 - a loop costs a third of `any`
+        if parent >= 0 and (steps == 0 or matters(entries, parent, steps - 1)):
+            return True
+    return False
+
+
 def add_selected(
-    entries: list[Any], cotangents: Cotangents, parent: int, contribution: Array, live: Any
+    entries: list[Any], cotangents: Cotangents, parent: int, contribution: Array, live: Array | None
 ) -> None:
     """Add a contribution of which only the `live` elements, of its own shape, take part; all if that is None."""
     _, _, _, shape, dtype = entries[parent]
     if contribution.shape != shape:
         if live is not None:
-            live = unbroadcast(np.broadcast_to(live, contribution.shape).astype(np.intp), shape) != 0
+            live = any_of(np.broadcast_to(live, contribution.shape), shape)
         contribution = unbroadcast(contribution, shape)
     if dtype.kind == "f" and contribution.dtype.kind == "c":
         contribution = to_real(contribution)
@@ -62,6 +106,13 @@ def add_selected(
         cotangents.add(parent, contribution)
     else:
         cotangents.add_partial(parent, contribution, live)
+
+
+def any_of(live: Array, shape: tuple[int, ...]) -> Array:
+    """The mask of a value of `shape` that was broadcast: where any of its copies takes part."""
+    lead = live.ndim - len(shape)
+    ones = [lead + k for k, length in enumerate(shape) if length == 1]
+    return np.any(live, axis=(*range(lead), *ones)).reshape(shape)
 
 
 def pull_partial(entries: list[Any], cotangents: Cotangents, entry: Any, g: Array, live: Array) -> bool:
@@ -91,16 +142,19 @@ def pull_structural(
     y, args, kwargs = saved
     (pullback,) = row.expressions
     assert pullback is not None
-    contribution = pullback(g, y, *args, **kwargs)
-    if live is None:
-        live = np.logical_not(mask_like(g, g.shape))
-    found = pullback(_marks(live), y, *args, **kwargs)
-    if not row.sequence:
-        add_selected(entries, cotangents, parents[0], contribution, found != 0)
-        return
-    for parent, part, marks in zip(parents[0], contribution, found, strict=True):
+    operands = parents[0] if row.sequence else parents
+    contributions = pullback(g, y, *args, **kwargs)
+    found: Any = [None] * len(operands)
+    if hands_on(entries, operands, LOOK_BACK):
+        if live is None:
+            live = np.logical_not(mask_like(g, g.shape))
+        marks = pullback(_marks(live), y, *args, **kwargs)
+        found = [each != 0 for each in (marks if row.sequence else [marks])]
+    for parent, contribution, part in zip(
+        operands, contributions if row.sequence else [contributions], found, strict=True
+    ):
         if parent >= 0:
-            add_selected(entries, cotangents, parent, part, marks != 0)
+            add_selected(entries, cotangents, parent, contribution, part)
 
 
 def _marks(live: Array) -> Array:
@@ -157,16 +211,16 @@ def pull_where(
     entries: list[Any], cotangents: Cotangents, parent: int, contribution: Array, where: Any
 ) -> None:
     """Add the contribution to an operand of a reduction, of which only the elements in `where` take part."""
-    shape = entries[parent][3]
-    add_selected(entries, cotangents, parent, contribution, np.broadcast_to(where, shape))
+    live = np.broadcast_to(where, entries[parent][3]) if matters(entries, parent) else None
+    add_selected(entries, cotangents, parent, contribution, live)
 
 
-def rest_of(before: Any, index: Any, live: Array | None, g: Array) -> Array | None:
+def rest_of(entries: list[Any], base: int, index: Any, live: Array | None, g: Array) -> Array | None:
     """Which elements of an array take part after some were overwritten; None if it is not asked.
 
     It is asked of arrays that were computed and written then, and at masks; not at every write of a row.
     """
-    if type(before) is not Rule and not is_mask(index):
+    if (type(entries[base][0]) is not Rule and not is_mask(index)) or not matters(entries, base):
         return None
     rest = np.logical_not(mask_like(g, g.shape)) if live is None else live.copy()
     rest[index] = False

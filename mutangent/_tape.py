@@ -25,6 +25,7 @@ from ._arrays import Spec, describe, is_plain_array, zeros
 from ._errors import InPlaceError
 from ._rulebook import Rule
 from ._selected import (
+    matters,
     pull_partial,
     pull_selected,
     pull_structural,
@@ -417,10 +418,10 @@ def _pull_product(cotangents: Cotangents, parents: tuple[int, int], operands: An
 
 
 def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:
-    before, _, _, shape, dtype = entries[parent]
+    _, _, _, shape, dtype = entries[parent]
     if g.dtype is not dtype and dtype.kind == "f" and g.dtype.kind == "c":
         g = to_real(g)
-    if (type(before) is Rule or before is INDEX) and selects_elements(index):
+    if selects_elements(index) and matters(entries, parent):
         scatter_selected(cotangents, parent, index, g, Spec(shape, dtype))
         return
     present = cotangents.slots[parent]
@@ -453,7 +454,7 @@ def _pull_set_item(
     """
     index, written_shape = saved
     base, value = parents
-    live = rest_of(entries[base][0], index, live, g)
+    live = rest_of(entries, base, index, live, g)
     if issubclass(type(g), np.generic):
         g = np.array(g)  # of a 0-d array; sums of those are scalars
     if is_plain_array(g):

@@ -180,6 +180,11 @@ def share_of_larger(t: Any, a: Any, b: Any) -> Any:
     return np.where(larger, t, np.where(equal, 0.5 * t, 0))
 
 
+def as_mask(c: Any) -> Any:
+    """A condition as truth values."""
+    return c if getattr(c, "dtype", None) == np.bool_ else np.not_equal(c, 0)
+
+
 def not_less(a: Any, b: Any) -> Any:
     """Where a ≥ b, and where one of them is nan."""
     return np.logical_not(np.less(a, b))
@@ -221,7 +226,7 @@ elementwise(
     lambda t, _y, _c, _a, _b: np.zeros_like(t),
     lambda t, _y, c, _a, _b: chosen(c, t),
     lambda t, _y, c, _a, _b: chosen(np.logical_not(c), t),
-    selects=(None, lambda _y, c, _a, _b: np.not_equal(c, 0), lambda _y, c, _a, _b: np.equal(c, 0)),
+    selects=(None, lambda _y, c, _a, _b: as_mask(c), lambda _y, c, _a, _b: np.logical_not(c)),
 )
 elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), lambda t, _y, a, _b: np.where(a == 0, t, 0))
 elementwise(

@@ -109,7 +109,7 @@ def weights_in_front(weights: Any, a: Any, axis: Axis) -> Any:
 
 
 def weighted_quantiles(
-    a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool, weights: Any
+    a: Any, q: Any, axis: Axis, method: Any, keepdims: bool, skip_nan: bool, weights: Any
 ) -> Any:
     """Each result is one element. The weights decide which one, and have no derivative."""
     if is_traced(q):
