@@ -9,7 +9,7 @@ recording never meets the collector, and pays nothing. Memory that is not in a r
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from typing import Any, Final
 
 # Enough for the tape of some ten thousand operations; garbage in cycles that the function makes waits no longer than that.
@@ -18,12 +18,14 @@ OBJECTS: Final = 50_000
 _before: tuple[int, int, int] | None = None
 
 
-def collect_less_while(recording: Callable[[], Any]) -> None:
-    """Raise the threshold when the collector runs while `recording()` is not None, unless it is high, or off, already."""
+def collect_less_while(recording: ContextVar[Any]) -> None:
+    """Raise the threshold when the collector runs while `recording` is not None, unless it is high, or off, already."""
 
     def look(phase: str, _info: dict[str, int]) -> None:
         global _before  # noqa: PLW0603 - the collector is one for the process
-        if phase == "start" and _before is None and recording() is not None:
+        # Not `recording.get()`: the collector may run in the middle of `recording.reset(token)`, and Python would then
+        # keep the value that is just going away as the present one, without a reference to it, and crash at the next `get`.
+        if phase == "start" and _before is None and copy_context().get(recording) is not None:
             before = gc.get_threshold()
             if 0 < before[0] < OBJECTS:
                 _before = before

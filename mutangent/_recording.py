@@ -544,4 +544,4 @@ def describe_spec(spec: Spec) -> str:
     )
 
 
-collect_less_while(overlay_var.get)
+collect_less_while(overlay_var)

@@ -1,5 +1,6 @@
 """Python's garbage collector runs less often while a long recording is open, and as before afterwards."""
 
+import contextvars
 import gc
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import mutangent as mt
 from mutangent._collector import OBJECTS
+from mutangent._fields import current
 
 RAISED = (OBJECTS, 10, 10)
 
@@ -99,3 +101,24 @@ def test_thresholds_that_are_set_inside_stay():
 def test_a_collection_outside_of_recordings_changes_nothing():
     gc.collect()
     assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_a_run_of_the_collector_in_the_middle_of_leaving_a_recording_does_not_bring_it_back():
+    # Many variables, so that taking one out of the context allocates, and the collector may run right then.
+    others = [contextvars.ContextVar(f"other {number}") for number in range(64)]
+
+    def leave_with_a_run_after(allocations):
+        gc.collect()
+        gc.set_threshold(allocations, 10, 10)
+        with pytest.raises(ZeroDivisionError), mt.Context():
+            raise ZeroDivisionError
+        left_open = current() is not None
+        gc.set_threshold(700, 10, 10)
+        return left_open
+
+    def look():
+        for other in others:
+            other.set(1)
+        return [number for number in range(1, 400) if leave_with_a_run_after(number)]
+
+    assert contextvars.copy_context().run(look) == []
