@@ -131,7 +131,8 @@ class _Inside(Frame):
     def __init__(self, outer: Overlay | None, tape: Tape) -> None:
         super().__init__(outer, tape)
         self.constants: dict[tuple[int, str], Any] = {}
-        self.arrays: dict[int, tuple[Any, TracedArray | None]] = {}
+        # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
+        self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
         self.rewritten: list[tuple[Any, Any]] = []
         arrays = self.arrays
 
@@ -140,7 +141,7 @@ class _Inside(Frame):
             lowered = lower(value, tape)
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
-                arrays[id(lowered)] = (lowered, layer)
+                arrays[id(lowered)] = (lowered, layer, value)
                 tape.kept.append(
                     described
                 )  # if the array is written later, `described` gets a copy of it as it was
@@ -258,20 +259,21 @@ class _Segment:
 
     def _append(self, result: Any) -> Any:
         entries: Any = self.tape.entries
+        self._refuse_writes_into_plain_arrays()
+        self._refuse_new_containers(result)
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
         count = 0
         outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
-        self._refuse_new_containers(result)
 
         def output(value: Any) -> tuple[Any, Leaf]:
             nonlocal count
             if id(value) in outputs:  # one array in two places stays one
                 return outputs[id(value)][1:]
             known = self.inside.arrays.get(id(value))
-            if known is not None and known[1] is not None:
+            if known is not None:
                 # An array that the function was given is no new one, written or not.
-                return known[1], Leaf(-1, value)
+                return known[2] if known[1] is None else known[1], Leaf(-1, value)
             traced = append(entries, self.tape, UNPACK, call, count, value)
             count += 1
             described = Leaf(count - 1, value)
@@ -279,7 +281,7 @@ class _Segment:
                 outputs[id(value)] = (value, traced, described)
             return traced, described
 
-        lifter = Lifter(output, is_captured, Containers())
+        lifter = Lifter(output, is_captured, _keeping(self.inside.containers))
         traced, self.value = lifter.lift(result, "the result of a checkpointed function")
         for record, name in list(self.inside.written()):
             record.values[name], description = lifter.lift(
@@ -300,15 +302,22 @@ class _Segment:
         self._lock_views(outputs)
         self.inside.commit()
         for array, final in self.inside.rewritten:
-            original, layer = self.inside.arrays[id(array)]
-            if layer is None:
-                original[...] = final
-                continue
+            original, layer, held = self.inside.arrays[id(array)]
             new, leaf = output(final)
             self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is original]
-            assign(layer, Ellipsis, new)
+            assign(held if layer is None else layer, Ellipsis, new)
         self.inside.outer = None
         return traced
+
+    def _refuse_writes_into_plain_arrays(self) -> None:
+        for array, _ in self.inside.rewritten:
+            original, layer, held = self.inside.arrays[id(array)]
+            if layer is None and type(held) is not TracedArray:
+                raise CheckpointError(
+                    f"a checkpointed function wrote into {describe(original)}, which the recording does not follow, so "
+                    "that the gradient of what was written would be lost. Hold the array in a field, or make it with "
+                    "np.zeros_like(x)."
+                )
 
     def _refuse_new_containers(self, result: Any) -> None:
         """Refuse what the second run could not be matched with: lists that are new, or of kinds with rules of their own."""
@@ -349,7 +358,7 @@ class _Segment:
             for value, traced, _ in outputs.values()
             if type(value) is np.ndarray and value.base is not None
         ]
-        given = [(array, layer) for array, layer in self.inside.arrays.values()]
+        given = [(array, layer) for array, layer, _ in self.inside.arrays.values()]
         for view, traced in views:
             for other, its in [*[(value, each) for value, each, _ in outputs.values()], *given]:
                 if other is not view and type(other) is np.ndarray and np.may_share_memory(view, other):
@@ -465,6 +474,16 @@ class _Segment:
             if type(value) is _Drawn
         ]
         return self.generators + fields
+
+
+def _keeping(containers: Containers) -> Containers:
+    """Containers in which the working copies are known as they are; their items are followed as items, not as results."""
+    kept = Containers()
+    for made in containers.by_working.values():
+        known = kept.by_working[id(made.working)] = copy.copy(made)
+        known.description = None  # type: ignore[assignment]
+        known.lifted_before = []
+    return kept
 
 
 def _new_container(value: Any, where: str) -> CheckpointError:

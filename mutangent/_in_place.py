@@ -97,6 +97,8 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     if tape.asleep:
         root = root_of(x)
         if not has_open(value) and _leaf_of(root._value, tape) is None:
+            if tape.owner is not None and tape.owner.kept:
+                _copy_for_recomputation(tape.owner, root._value)
             x._value[plain_index(index)] = lower(value, CLOSED)
             return
         _wake(root, value)
@@ -317,11 +319,16 @@ def _shadow(root: TracedArray) -> None:
         tape.forget_constants(array)
     else:
         before = source._node
+    _copy_for_recomputation(tape, array)
+    tape.shadowed[id(root)] = (root, source)
+    tape.before[id(root)] = before
+
+
+def _copy_for_recomputation(tape: Tape, array: Any) -> None:
+    """Let later recomputations read an array that is about to be written as it was."""
     for kept in tape.kept:
         if kept.entry is array or share_memory(kept.entry, array):
             kept.entry = kept.entry.copy()
-    tape.shadowed[id(root)] = (root, source)
-    tape.before[id(root)] = before
 
 
 def _is_same_array(a: Any, b: Any) -> bool:

@@ -400,16 +400,17 @@ class Lowerer:
         return value
 
     def _settle(self, traced: TracedArray) -> Any:
-        """`settle`, with a copy of what was computed inside. Copies of one traced value are one array."""
+        """`settle`, with a copy of what was computed inside. Copies of one array are one array."""
         root = root_of(traced)
         if not is_array(primal(traced)) or is_entry(root):
             return settle(traced)
-        known = self.copies.get(id(traced))
+        base = base_of(traced)
+        # Two traced values may stand for one array: in a deep copy, in what a rule returned.
+        whole = settle(traced) if base is None else traced
+        known = self.copies.get(id(whole))
         if known is None:
-            base = base_of(traced)
-            whole = settle(traced) if base is None else self._settle(base)
-            value = detached(whole) if base is None else derive(whole, traced._how)
-            known = self.copies[id(traced)] = (traced, value)
+            value = detached(whole) if base is None else derive(self._settle(base), traced._how)
+            known = self.copies[id(whole)] = (whole, value)
         return known[1]
 
     def lower_items(self, container: Any) -> None:

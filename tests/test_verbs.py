@@ -1,5 +1,6 @@
 """`vjp`, `value_and_grad`, `grad`, the decorator on functions, and `Context`, as they are called."""
 
+import copy
 import functools
 
 import numpy as np
@@ -276,3 +277,16 @@ def test_an_array_in_two_fields_is_one_array_after_a_context():
     with mt.Context():
         stored_and_returned(o)
     assert o.items[0] is o.b
+
+
+@pytest.mark.parametrize("run", [mt.vjp, lambda f, o: (f(o), None)])
+def test_a_deep_copy_keeps_one_array_one(run):
+    x = np.array([1.0, 2.0])
+    o = Pair(x, x)
+
+    def copied(o):
+        o.items = [copy.deepcopy(o)]
+
+    run(copied, o)
+    assert o.items[0].a is o.items[0].b
+    assert o.items[0].a is not x

@@ -3,6 +3,7 @@
 import copy
 import tracemalloc
 
+import attrs
 import numpy as np
 import pytest
 
@@ -188,3 +189,23 @@ def test_an_empty_sequence_gives_no_results():
 def test_a_number_of_segments_below_one_is_refused():
     with pytest.raises(ValueError, match="segments"):
         mt.checkpoint_sequence(lambda x: x, [1.0], segments=0)
+
+
+def test_a_list_that_a_new_object_takes_over_is_the_same_list():
+    @mt.differentiable
+    class Node:
+        x: float
+        others: list
+        made: object = None
+
+    def step(node, z):
+        node.made = attrs.evolve(node, x=node.x * z)
+        return node.made.x * node.made.others[0]
+
+    for run in (mt.grad(mt.checkpoint(step)), lambda *args: mt.vjp(mt.checkpoint(step), *args)[1](1.0)[0]):
+        node = Node(2.0, [3.0])
+        others = node.others
+        tangent = run(node, 5.0)
+        assert node.others is others
+        assert node.made.others is others
+        assert (tangent.x, tangent.others) == (15.0, [10.0])

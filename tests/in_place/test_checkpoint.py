@@ -63,3 +63,81 @@ def test_repeated_calls_leave_and_give_what_unchecked_ones_do(step, way):
 
     for checked, plain in zip(gradients(mt.checkpoint(step)), gradients(step), strict=True):
         np.testing.assert_allclose(checked, plain, rtol=1e-12)
+
+
+@mt.differentiable
+class Scratch:
+    x: float
+    buffer: object = None
+    other: object = None
+
+
+def fill(o):
+    o.buffer[0] = o.x * 2
+    o.buffer[1] = 5.0
+
+
+def fill_a_buffer_of_constants(o):
+    o.buffer = np.zeros(3)
+    o.other = o.buffer
+    mt.checkpoint(fill)(o)
+    return np.sum(o.buffer * o.other)
+
+
+def use_a_buffer_that_is_filled_again(o):
+    o.buffer = np.ones(3)
+    use = mt.checkpoint(lambda o: np.sum(o.buffer * o.x**2))
+    first = use(o)
+    o.buffer[:] = 2.0
+    second = use(o)
+    o.buffer[:] = 7.0
+    return first + second
+
+
+def put_a_given_array_back(o):
+    o.buffer = np.zeros(3)
+    o.other = o.buffer
+
+    @mt.checkpoint
+    def again(o):
+        kept = o.buffer
+        del o.buffer
+        o.buffer = kept
+        return o.x**2
+
+    return again(o) + np.sum(o.other)
+
+
+@pytest.mark.parametrize(
+    ("program", "slope"),
+    [
+        (fill_a_buffer_of_constants, 24.0),
+        (use_a_buffer_that_is_filled_again, 54.0),
+        (put_a_given_array_back, 6.0),
+    ],
+)
+def test_arrays_of_constants_in_fields_go_through_checkpoints(program, slope):
+    for run in (mt.grad(program), lambda o: mt.vjp(program, o)[1](1.0)[0]):
+        o = Scratch(3.0)
+        assert run(o).x == slope
+        assert type(o.buffer) is np.ndarray
+        assert o.other is None or o.other is o.buffer
+        plain = Scratch(3.0)
+        program(plain)
+        np.testing.assert_array_equal(o.buffer, plain.buffer)
+
+
+def test_a_plain_array_is_not_written_in_a_checkpointed_function():
+    plain = np.zeros(2)
+
+    @mt.checkpoint
+    def write(buffer, x):
+        buffer[0] = x * 2
+
+    def loss(x):
+        write(plain, x)
+        return x * plain[0]
+
+    with pytest.raises(mt.CheckpointError, match=r"shape \(2,\).*Hold the array in a field.*np\.zeros_like"):
+        mt.grad(loss)(3.0)
+    assert plain.tolist() == [0.0, 0.0]

@@ -175,6 +175,40 @@ class Form:
         return [shape.value for shape in self.shapes.values() if attrs.has(type(shape.value))]
 
 
+def tangents_along(form: Form, vector: np.ndarray) -> tuple[Any, ...]:
+    """The tangents of the roots that have the numbers of `vector`; an object or list in two places has one."""
+    made: dict[int, Any] = {}
+    pending: list[tuple[Shape, Any]] = []
+
+    def tangent_of(part: Any) -> Any:
+        if part is None:
+            return mt.NoTangent()
+        if isinstance(part, Leaf):
+            numbers = vector[part.first : part.first + part.size]
+            if isinstance(part.like, np.ndarray):
+                return numbers.reshape(part.like.shape).astype(part.like.dtype)
+            return type(part.like)(numbers[0])
+        value = part.value
+        if isinstance(value, tuple):
+            return tuple(tangent_of(each) for each in part.parts.values())
+        if id(part) not in made:
+            made[id(part)] = mt.Tangent(type(value)) if attrs.has(type(value)) else type(value)()
+            pending.append((part, made[id(part)]))
+        return made[id(part)]
+
+    roots: tuple[Any, ...] = tangent_of(form.root)
+    while pending:
+        shape, tangent = pending.pop()
+        for name, part in shape.parts.items():
+            if isinstance(tangent, mt.Tangent):
+                tangent._fields[name] = tangent_of(part)
+            elif isinstance(tangent, dict):
+                tangent[name] = tangent_of(part)
+            else:
+                tangent.append(tangent_of(part))
+    return roots
+
+
 def named_parts(value: Any) -> list[tuple[Any, Any]]:
     if attrs.has(type(value)):
         return list(fields_of(value).items())

@@ -37,6 +37,7 @@ class Scope:
     bag: bool = True  # the list among the arguments may be used
     here: bool = True  # not within a gradient inside the program, which sees the surrounding lists by their fields only
     in_place: bool = False  # arrays may be written in place
+    checkpointed: bool = False  # calls may be checkpointed
     paused: bool = False
     repeated: bool = False
 
@@ -114,7 +115,7 @@ def stored_number(draw: Draw, scope: Scope) -> str:
         case "bag" if scope.bag and scope.here:
             return f"bag[{pick(draw, 0, -1)}]"
         case "get":
-            return f'getattr({of}, "x")'
+            return pick(draw, f'getattr({of}, "x")', f'taken({of}, "x")')
         case "s":
             return "s"
     return "t"
@@ -273,13 +274,15 @@ def write(draw: Draw, scope: Scope) -> str:
 def write_by_other_means(draw: Draw, scope: Scope) -> str:
     of, field = node(draw, scope, 1), pick(draw, "x", "v")
     value = value_of(draw, scope, field)
-    match pick(draw, "setattr", "object", "property", "augmented"):
+    match pick(draw, "setattr", "object", "property", "dict", "augmented"):
         case "setattr":
             return f'setattr({of}, "{field}", {value})'
         case "object":
             return f'object.__setattr__({of}, "{field}", {value})'
         case "property":
             return f"{of}.level = {bounded(draw, scope)}"
+        case "dict":
+            return f'put({of}, "{field}", {value})'
     return f"{of}.x *= {stored_number(draw, scope)}"
 
 
@@ -460,6 +463,18 @@ def inner_array_gradient(draw: Draw, scope: Scope) -> str:
     return f"u = np.tanh(mt.grad({inner})({stored_array(draw, scope)}))"
 
 
+def checkpointed(draw: Draw, scope: Scope) -> str:
+    """A checkpointed function that reads and writes objects."""
+    inside = block(draw, attrs.evolve(scope, here=False, checkpointed=False))
+    result = number(draw, attrs.evolve(scope, here=False))
+    arguments = f"{node(draw, scope)}, {stored_number(draw, scope)}, s, w, t"
+    return (
+        f"def segment(m, z, s, w, t):\n    k, u = m.child, 0.5 * w\n    start = m.x * z\n{inside}\n"
+        f"    return start * np.sin(start + {result})\n"
+        f"t = np.tanh(mt.checkpoint(segment)({arguments}))"
+    )
+
+
 SIMPLE = (
     *(write,) * 3,
     *(call,) * 2,
@@ -475,6 +490,8 @@ def statement(draw: Draw, scope: Scope) -> str:
         kind for kind in COMPOUND if not (scope.paused and kind in {inner_gradient, inner_array_gradient})
     ]
     kinds = SIMPLE if scope.depth >= 2 else (*SIMPLE, *compound)
+    if scope.checkpointed and scope.here and not scope.paused:
+        kinds += (checkpointed,) * 6
     if scope.in_place and not scope.paused:
         kinds += (write_in_place,) * 4
     return pick(draw, *kinds)(draw, scope)
@@ -570,9 +587,11 @@ def function_text(name: str, arguments: str, body: str, result: str) -> str:
 
 
 @st.composite
-def programs(draw: Draw, max_size: int = 12, middle: str = "", in_place: bool = False) -> Program:
+def programs(
+    draw: Draw, max_size: int = 12, middle: str = "", in_place: bool = False, checkpointed: bool = False
+) -> Program:
     """A graph and `def program(a, b, s, w, bag)`; `middle` is a statement that stands somewhere in it."""
-    scope = Scope(in_place=in_place)
+    scope = Scope(in_place=in_place, checkpointed=checkpointed)
     body = draw(bodies(scope, max_size))
     if middle:
         body = "\n".join(filter(None, [body, middle, draw(bodies(scope, 2))]))

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mutangent as mt
-from tests.programs.pictures import Form, Picture, Reading, traced_in_reach
+from tests.programs.pictures import Form, Picture, Reading, tangents_along, traced_in_reach
 from tests.programs.programs import Program, chunked_programs, programs
 from tests.programs.runs import ARGNUMS, Run, reference
 from tests.programs.worlds import Boom
@@ -162,6 +162,76 @@ def test_all_ways_to_differentiate_agree(program: Program) -> None:
         np.testing.assert_allclose(other[both], readings[0][both], rtol=rtol, atol=1e-12)
 
 
+# -- forward mode --------------------------------------------------------------------------------------------------------
+
+
+def by_jvp(run: Run, seed: int) -> tuple[Any, float, np.ndarray]:
+    """The value, the slope along a random direction in the space of all numbers in reach, and the direction."""
+    direction = np.random.default_rng(seed).uniform(-1.0, 1.0, run.form.size)
+    tangents = tangents_along(run.form, direction)
+    value, slope = mt.jvp(lambda *args: run.f(*args[:5]), run.roots, tangents)
+    return value, float(slope), direction
+
+
+def assert_slope(slope: float, direction: np.ndarray, expected: np.ndarray, program: Program) -> None:
+    tolerance = 2e-4 if program.graph.float32 else 1e-9
+    scale = 1.0 + np.sum(np.abs(expected))
+    assert slope == pytest.approx(np.dot(expected, direction), rel=tolerance, abs=tolerance * scale)
+
+
+@examples(45)
+@given(program=programs(), seed=st.integers(0, 99))
+def test_forward_mode_leaves_the_same_and_equals_dual_numbers(program: Program, seed: int) -> None:
+    plain, recorded = Run(program), Run(program)
+    value = plain.f(*plain.args)
+    pushed, slope, direction = by_jvp(recorded, seed)
+    assert repr(pushed) == repr(value)
+    assert recorded.now().lines == plain.now().lines
+    assert traced_in_reach([recorded.roots, pushed]) == []
+    assert_slope(slope, direction, reference(program)[1], program)
+
+
+@examples(30)
+@given(program=programs(in_place=True), seed=st.integers(0, 99))
+def test_forward_mode_in_place_is_right_or_refused(program: Program, seed: int) -> None:
+    plain, recorded = Run(program), Run(program)
+    try:
+        plain.f(*plain.args)
+        _, slope, direction = by_jvp(recorded, seed)
+    except (mt.TracedValueError, mt.InPlaceError):
+        assert recorded.now().lines == recorded.before.lines
+    else:
+        assert recorded.now().lines == plain.now().lines
+        assert_slope(slope, direction, reference(program)[1], program)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------------
+
+CHECKPOINTED = {**WAYS, "jvp": None}
+
+
+@pytest.mark.parametrize("way", CHECKPOINTED)
+@examples(30)
+@given(program=programs(checkpointed=True))
+def test_programs_with_checkpoints_are_right_or_refused(way: str, program: Program) -> None:
+    plain, recorded = Run(program), Run(program)
+    value = plain.f(*plain.args)
+    try:
+        if way == "jvp":
+            recorded_value, slope, direction = by_jvp(recorded, 0)
+        else:
+            recorded_value, reading = WAYS[way](recorded)
+    except mt.CheckpointError:  # of a new list, for example
+        return
+    assert repr(recorded_value) == repr(value)
+    assert recorded.now().lines == plain.now().lines
+    assert traced_in_reach([recorded.roots, recorded_value]) == []
+    if way == "jvp":
+        assert_slope(slope, direction, reference(program)[1], program)
+    else:
+        assert_close(reading.vector, reference(program)[1], program)
+
+
 RAISING = {
     "raise Boom": Boom,
     "with mt.pause():\n    a.child.x = 0.25\n    raise Boom": Boom,
@@ -191,9 +261,10 @@ def test_a_raise_leaves_everything_as_before_and_the_next_gradient_is_right(
 ) -> None:
     error, program = raising
     run = Run(program)
-    with pytest.raises((error, mt.TracedValueError, mt.InPlaceError)):
-        WAYS[way](run)
-    assert run.now().lines == run.before.lines
+    for attempt in (WAYS[way], lambda run: by_jvp(run, 0)):
+        with pytest.raises((error, mt.TracedValueError, mt.InPlaceError)):
+            attempt(run)
+        assert run.now().lines == run.before.lines
     assert traced_in_reach(run.roots) == []
 
     def squares(a: Any, b: Any, s: float, w: np.ndarray, bag: list[float]) -> Any:

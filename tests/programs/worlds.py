@@ -161,6 +161,21 @@ def context_grad(f: Callable[..., Any], source: Any, *args: Any) -> Any:
     return ctx.grad(out, source)
 
 
+def taken(obj: Any, name: str) -> Any:
+    """A field as it lies in the `__dict__`, or in its slot."""
+    stored = getattr(obj, "__dict__", {})
+    return stored[name] if name in stored else getattr(obj, name)
+
+
+def put(obj: Any, name: str, value: Any) -> None:
+    """Write a field where it lies, past hooks and converters."""
+    stored = getattr(obj, "__dict__", {})
+    if name in stored:
+        stored[name] = value
+    else:
+        object.__setattr__(obj, name, value)
+
+
 def _names(**more: Any) -> dict[str, Any]:
     # attrs wants a module that exists; the text stands in this one.
     return {
@@ -168,6 +183,8 @@ def _names(**more: Any) -> dict[str, Any]:
         "attrs": attrs,
         "copy": copy,
         "Boom": Boom,
+        "taken": taken,
+        "put": put,
         "weaken": lambda instance, attribute, value: 0.875 * value,
         **more,
     }
