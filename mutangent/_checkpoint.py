@@ -30,6 +30,7 @@ from ._structure import Child, Containers, Description, Group, Leaf, Lifter, con
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, level_of, lower, primal
+from ._views import base_of, derive, register_view, views_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,6 +135,8 @@ class _Inside(Frame):
         # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
         self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
         self.rewritten: list[tuple[Any, Any]] = []
+        # What views of written arrays show, those arrays, and how the views are made from them.
+        self.views: list[tuple[Any, Any, Any]] = []
         arrays = self.arrays
 
         def strip(value: Any) -> tuple[Any, Leaf]:
@@ -156,16 +159,35 @@ class _Inside(Frame):
         return value
 
 
+def _way_from_root(view: TracedArray) -> Any:
+    """How a view is made from its root, as one step."""
+    steps: list[Any] = []
+    while (base := base_of(view)) is not None:
+        steps.append(view._how)
+        view = base
+    if len(steps) == 1:
+        return steps[0]
+
+    def follow(value: Any) -> Any:
+        for how in reversed(steps):
+            value = derive(value, how)
+        return value
+
+    return follow
+
+
 class _FirstRun(Recording):
     """The first run. Its tape is thrown away; arrays that it wrote are handed to the frame."""
 
     looks_at_arrays = False
 
     def commit(self) -> None:
+        frame: Any = self.outer
+        for root, array in self.tape.shadowed.values():
+            frame.views += [(view._value, array, _way_from_root(view)) for view in views_of(root)]
         # What a view of a written array shows is read before that array gets its contents.
         self.tape.mutable = {}
         Overlay.commit(self)
-        frame: Any = self.outer
         for root, array in self.tape.shadowed.values():
             if id(array) in frame.arrays:
                 frame.rewritten.append((array, root._value))
@@ -301,13 +323,24 @@ class _Segment:
                 self.containers.append((made.description, described))
         self._lock_views(outputs)
         self.inside.commit()
-        for array, final in self.inside.rewritten:
-            original, layer, held = self.inside.arrays[id(array)]
-            new, leaf = output(final)
-            self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is original]
-            assign(held if layer is None else layer, Ellipsis, new)
+        self._hand_over_arrays(output)
+        for value, array, how in self.inside.views:
+            if id(value) in outputs and id(array) in self.inside.arrays:
+                register_view(outputs[id(value)][1], self._handle_of(array), how)
         self.inside.outer = None
         return traced
+
+    def _hand_over_arrays(self, output: Callable[[Any], tuple[Any, Leaf]]) -> None:
+        """Write what the function left in the arrays that it was given, as results of the call."""
+        for array, final in self.inside.rewritten:
+            new, leaf = output(final)
+            self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is array]
+            assign(self._handle_of(array), Ellipsis, new)
+
+    def _handle_of(self, array: Any) -> Any:
+        """What the caller has in the place of an array that the function was given."""
+        _, layer, held = self.inside.arrays[id(array)]
+        return held if layer is None else layer
 
     def _refuse_writes_into_plain_arrays(self) -> None:
         for array, _ in self.inside.rewritten:

@@ -141,3 +141,49 @@ def test_a_plain_array_is_not_written_in_a_checkpointed_function():
     with pytest.raises(mt.CheckpointError, match=r"shape \(2,\).*Hold the array in a field.*np\.zeros_like"):
         mt.grad(loss)(3.0)
     assert plain.tolist() == [0.0, 0.0]
+
+
+def write_the_view(o, row):
+    row *= o.v[1]
+
+
+def write_the_array(o, row):
+    o.v[0] = o.v[1] * o.v[0]
+
+
+def write_both(o, row):
+    o.v *= 3.0
+    row[1] = row[0] * o.v[1, 0]
+    o.v[0, 0] = 0.5
+
+
+def first_row(o):
+    o.v[0] = o.v[1] * 2
+    o.w = o.v.T[:1, ::-1]
+    return o.v[0]
+
+
+@pytest.mark.parametrize("write", [write_the_view, write_the_array, write_both])
+@pytest.mark.parametrize("made", [lambda o: o.v * 1.0, lambda o: np.zeros_like(o.v), lambda o: o.v])
+@pytest.mark.parametrize("run", [mt.grad, lambda f: lambda o: mt.vjp(f, o)[1](1.0)[0]], ids=["grad", "vjp"])
+def test_a_view_of_a_written_array_that_leaves_a_checkpoint_stays_one(run, made, write):
+    def program(step):
+        def loss(o):
+            o.v = made(o)
+            row = step(o)
+            out = np.sum(row**2)
+            write(o, row)
+            again = step(o)
+            return out + np.sum(row * o.v) + np.sum(o.w**2) + np.sum(again)
+
+        return loss
+
+    make = lambda: Box(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    plain, checked = make(), make()
+    expected = run(program(first_row))(plain)
+    tangent = run(program(mt.checkpoint(first_row)))(checked)
+    np.testing.assert_allclose(tangent.v, expected.v)
+    np.testing.assert_array_equal(checked.v, plain.v)
+    np.testing.assert_array_equal(checked.w, plain.w)
+    assert np.shares_memory(plain.w, plain.v)
+    assert np.shares_memory(checked.w, checked.v)
