@@ -25,12 +25,8 @@ from ._traced import TracedArray
 class Parameter:
     """One array, or one number in its place, that training moves.
 
-    Attributes
-    ----------
-    value : array or number
-        What it is now.
-    gradient : array, number or ZeroTangent
-        The sum of the tangents of all places that hold it.
+    Its ``value`` is what it is now, its ``gradient`` the sum of the tangents of all places that hold it, a `ZeroTangent` if
+    nothing flowed to them.
     """
 
     __slots__ = ("gradient", "leaves", "value")
