@@ -48,6 +48,8 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if row.simple:
             if (len(args) == 1 and not kwargs) or _are_settings(row, args, kwargs):
                 return _apply_simple(row, args, kwargs)
+        elif row.sequence:  # an array for a sequence of arrays: its rows
+            return _apply_any(row, (list(first), *args[1:]), kwargs)
         elif row.kind == "function" and _is_simple(row, args, kwargs):
             return _apply_several(row, args, kwargs) if row.multiple else _apply_simple(row, args, kwargs)
     elif row.sequence and (type(first) is list or type(first) is tuple):

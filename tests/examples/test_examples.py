@@ -1,5 +1,6 @@
 """Each example runs as a user runs it, in a process of its own, and in an empty folder."""
 
+import math
 import os
 import re
 import subprocess
@@ -83,6 +84,26 @@ def test_gradients_vanish_and_explode_step_by_step(tmp_path):
     assert 0.1 < kept < 10
     assert exploding > 100
     assert (tmp_path / "pictures/norms.png").stat().st_size > 1000
+
+
+def test_a_pendulum_is_fitted_within_its_standard_errors(tmp_path):
+    done = run("fit_pendulum.py", "--picture", "pictures/fit.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = [float(each) for each in re.search(r"before each step: (.*)", done.stdout).group(1).split()]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 100
+    assert float(re.search(r"slope left: (\S+)", done.stdout).group(1)) < 1e-3 * losses[-1]
+    rows = re.findall(r"^(?:frequency|damping|angle at 0) +(\S+) +(\S+) +(\S+)$", done.stdout, re.MULTILINE)
+    assert len(rows) == 3
+    for true, fitted, error in [[float(each) for each in row] for row in rows]:
+        assert 0 < error < 0.05
+        assert abs(fitted - true) < 4 * error
+    by_hessian, by_hvp = re.search(r"by hvp: \[(.*)\] \[(.*)\]", done.stdout).groups()
+    products = [[float(each) for each in text.split()] for text in (by_hessian, by_hvp)]
+    assert products[0] == pytest.approx(products[1], rel=1e-6)
+    stiffness = [float(each) for each in re.findall(r"\d: (-?[\d.]+)", done.stdout.splitlines()[-1])]
+    assert stiffness == pytest.approx([4 * math.cos(angle) for angle in range(4)], rel=0.05)
+    assert (tmp_path / "pictures/fit.png").stat().st_size > 1000
 
 
 def test_a_short_training_of_the_character_lstm_beats_the_unigram_entropy(tmp_path):

@@ -360,23 +360,30 @@ SAMPLES: dict[Any, list[Sample]] = {
         sample(lambda x: np.full_like(x, 2.0, shape=(2,)), _m),
     ],
     np.concatenate: [
+        sample(lambda x: np.concatenate(x, axis=1), _t),
         sample(lambda x, y: np.concatenate([x, y]), real(2, 3), real(1, 3)),
         sample(lambda x, y: np.concatenate((x, np.ones((2, 1)), y), axis=-1), real(2, 3), real(2, 2)),
         sample(lambda x, y: np.concatenate([x, y], axis=None), real(2, 3), real(2)),
     ],
     np.stack: [
+        sample(np.stack, _m),
         sample(lambda x, y: np.stack([x, y]), real(2, 3), real(2, 3)),
         sample(lambda x, y: np.stack([x, y], axis=-1), real(2, 3), real(2, 3)),
         sample(lambda x, y: np.stack([x, 1.0, y]), np.float64(0.4), np.float64(0.3)),
     ],
-    np.vstack: [sample(lambda x, y: np.vstack([x, y]), real(3), real(2, 3))],
+    np.vstack: [sample(np.vstack, _t), sample(lambda x, y: np.vstack([x, y]), real(3), real(2, 3))],
     np.hstack: [
+        sample(np.hstack, _m),
         sample(lambda x, y: np.hstack([x, y]), real(3), real(2)),
         sample(lambda x, y: np.hstack([x, y]), real(2, 3), real(2, 1)),
         sample(lambda x, y: np.hstack([x, y]), np.float64(0.3), real(2)),
     ],
-    np.column_stack: [sample(lambda x, y: np.column_stack([x, y]), real(3), real(3, 2))],
+    np.column_stack: [
+        sample(np.column_stack, _m),
+        sample(lambda x, y: np.column_stack([x, y]), real(3), real(3, 2)),
+    ],
     np.dstack: [
+        sample(np.dstack, _m),
         sample(lambda x, y: np.dstack([x, y]), real(3, 2), real(3, 2, 2)),
         sample(lambda x, y: np.dstack([x, y]), real(3), real(3)),
     ],
