@@ -26,7 +26,18 @@ from ._identity import IdentityMap
 from ._in_place import assign
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
-from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
+from ._structure import (
+    Child,
+    Containers,
+    Description,
+    Group,
+    Leaf,
+    Lifter,
+    Lowerer,
+    contents,
+    refill,
+    same_parts,
+)
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, level_of, lower, primal
@@ -213,7 +224,7 @@ class _Replay(Overlay):
         self._inside = inside
         self.models: dict[int, Any] = {}
         made = inside.containers.by_original.values()
-        self._deques = {id(each.description) for each in made if isinstance(each.original, deque)}
+        self._originals = {id(each.description): each.original for each in made}
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         record = self._inside.log.get(id(obj))
@@ -241,9 +252,17 @@ class _Replay(Overlay):
             items = [
                 self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
             ]
-            rebuilt = deque(items) if id(description) in self._deques else rebuild(model, items)
-            known = self.models[id(description)] = rebuilt
+            known = self.models[id(description)] = self._like_original(description, rebuild(model, items))
         return known
+
+    def _like_original(self, description: Description, rebuilt: Any) -> Any:
+        """A deque, or an instance of a subclass, like the one that the first run was shown."""
+        original = self._originals.get(id(description))
+        if original is None or type(original) is type(rebuilt):
+            return rebuilt
+        made = copy.copy(original)
+        refill(made, rebuilt)
+        return made
 
 
 class _Segment:
@@ -282,7 +301,6 @@ class _Segment:
     def _append(self, result: Any) -> Any:
         entries: Any = self.tape.entries
         self._refuse_writes_into_plain_arrays()
-        self._refuse_new_containers(result)
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
         count = 0
@@ -318,8 +336,11 @@ class _Segment:
                 described = {}
                 items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
                 for key, item in list(items):
-                    if not isinstance(item, list | dict | deque):
-                        made.working[key], described[key] = lifter.lift(item, "an item")
+                    lifted, described[key] = lifter.lift(item, "an item")
+                    if isinstance(made.working, dict):
+                        dict.__setitem__(made.working, key, lifted)
+                    else:
+                        made.working[key] = lifted
                 self.containers.append((made.description, described))
         self._lock_views(outputs)
         self.inside.commit()
@@ -328,7 +349,8 @@ class _Segment:
             if id(value) in outputs and id(array) in self.inside.arrays:
                 register_view(outputs[id(value)][1], self._handle_of(array), how)
         self.inside.outer = None
-        return traced
+        # A list of a field that was returned is, to the caller, the one in the field.
+        return Lowerer(self.inside.containers).lower(traced)
 
     def _hand_over_arrays(self, output: Callable[[Any], tuple[Any, Leaf]]) -> None:
         """Write what the function left in the arrays that it was given, as results of the call."""
@@ -351,38 +373,6 @@ class _Segment:
                     "that the gradient of what was written would be lost. Hold the array in a field, or make it with "
                     "np.zeros_like(x)."
                 )
-
-    def _refuse_new_containers(self, result: Any) -> None:
-        """Refuse what the second run could not be matched with: lists that are new, or of kinds with rules of their own."""
-        containers = self.inside.containers
-        for made in containers.by_original.values():
-            plain = type(made.original) in (list, dict, set, bytearray) or is_array(made.original)
-            if not plain and not (type(made.original) is deque and made.original.maxlen is None):
-                raise CheckpointError(
-                    f"a checkpointed function reached a {type(made.original).__name__}, which cannot be shown to its "
-                    "second run as it was. Use a list, dict or deque without maxlen, or leave it outside of the function."
-                )
-            before = {id(item) for item in made.lifted_before or []}
-            items = made.working.values() if isinstance(made.working, dict) else made.working
-            for item in items if isinstance(made.working, list | dict | deque) else ():
-                if isinstance(item, list | dict | deque) and id(item) not in before:
-                    raise _new_container(item, f"a {type(made.original).__name__}")
-        for record, name in self.inside.written():
-            pending = [] if record.born else [record.values[name]]
-            while pending:
-                value = pending.pop()
-                if isinstance(value, list | dict | deque):
-                    raise _new_container(value, f"{type(record.obj).__name__}.{name}")
-                pending += value if isinstance(value, tuple) else ()
-        pending = [result]
-        while pending:
-            value = pending.pop()
-            if id(value) in containers.by_working:
-                raise CheckpointError(
-                    f"a checkpointed function returned a {type(value).__name__} that is also in a field or argument. "
-                    "Return nothing for it; the field or argument shows what was done to it."
-                )
-            pending += children(value) or ()
 
     def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> None:
         """A result that shares memory with another, or with what was given, cannot be written in place."""
@@ -517,13 +507,6 @@ def _keeping(containers: Containers) -> Containers:
         known.description = None  # type: ignore[assignment]
         known.lifted_before = []
     return kept
-
-
-def _new_container(value: Any, where: str) -> CheckpointError:
-    return CheckpointError(
-        f"a checkpointed function put a {type(value).__name__} into {where}. It may change a list, dict or deque that is "
-        "there, but a new one, or another name for one, must be assigned outside of it."
-    )
 
 
 def _other_result(value: Any) -> CheckpointError:

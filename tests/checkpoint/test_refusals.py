@@ -1,6 +1,6 @@
 """What a second run could not repeat is refused, or right: never a wrong gradient."""
 
-from collections import defaultdict, deque
+from collections import deque
 
 import numpy as np
 import pytest
@@ -19,26 +19,6 @@ def model():
     return M(np.array([1.0, 2.0]))
 
 
-def test_a_new_dict_put_into_a_list_is_refused():
-    @mt.checkpoint
-    def f(m):
-        m.items.append({"a": m.x**2})
-
-    m = model()
-    with pytest.raises(mt.CheckpointError, match="put a dict into a list"):
-        mt.grad(lambda m: f(m) or np.sum(m.items[0]["a"]))(m)
-    assert m.items == []
-
-
-def test_a_new_list_put_into_a_field_is_refused():
-    @mt.checkpoint
-    def f(m):
-        m.d = [m.x * 2]
-
-    with pytest.raises(mt.CheckpointError, match=r"put a list into M\.d"):
-        mt.grad(lambda m: f(m) or np.sum(m.d[0]))(model())
-
-
 def test_a_new_object_with_a_list_put_into_a_field_has_its_gradient():
     @mt.checkpoint
     def f(m):
@@ -49,16 +29,6 @@ def test_a_new_object_with_a_list_put_into_a_field_has_its_gradient():
         return np.sum(m.d.items[0] * m.d.x)
 
     np.testing.assert_allclose(mt.grad(loss)(model()).x, [12.0, 24.0])
-
-
-def test_a_list_of_a_field_is_not_returned():
-    @mt.checkpoint
-    def f(m):
-        m.items.append(m.x * 2)
-        return m.items
-
-    with pytest.raises(mt.CheckpointError, match="returned a list that is also in a field"):
-        mt.grad(lambda m: np.sum(f(m)[0]))(model())
 
 
 def test_one_array_in_two_places_stays_one():
@@ -99,13 +69,6 @@ def test_a_view_of_what_was_given_is_not_written():
 
     with pytest.raises(mt.InPlaceError):
         mt.grad(loss)(model())
-
-
-@pytest.mark.parametrize("kind", [lambda: deque([1.0], maxlen=1), lambda: defaultdict(float, a=1.0)])
-def test_containers_with_rules_of_their_own_are_refused(kind):
-    m = M(np.ones(2), kind())
-    with pytest.raises(mt.CheckpointError, match=r"reached a (deque|defaultdict)"):
-        mt.grad(mt.checkpoint(lambda m: np.sum(m.x) * len(m.d)))(m)
 
 
 def test_a_deque_is_shown_as_one():

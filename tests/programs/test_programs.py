@@ -213,16 +213,13 @@ CHECKPOINTED = {**WAYS, "jvp": None}
 @pytest.mark.parametrize("way", CHECKPOINTED)
 @examples(30)
 @given(program=programs(checkpointed=True))
-def test_programs_with_checkpoints_are_right_or_refused(way: str, program: Program) -> None:
+def test_programs_with_checkpoints_are_right(way: str, program: Program) -> None:
     plain, recorded = Run(program), Run(program)
     value = plain.f(*plain.args)
-    try:
-        if way == "jvp":
-            recorded_value, slope, direction = by_jvp(recorded, 0)
-        else:
-            recorded_value, reading = WAYS[way](recorded)
-    except mt.CheckpointError:  # of a new list, for example
-        return
+    if way == "jvp":
+        recorded_value, slope, direction = by_jvp(recorded, 0)
+    else:
+        recorded_value, reading = WAYS[way](recorded)
     assert repr(recorded_value) == repr(value)
     assert recorded.now().lines == plain.now().lines
     assert traced_in_reach([recorded.roots, recorded_value]) == []
