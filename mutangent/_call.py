@@ -19,7 +19,7 @@ import numpy as np
 
 from ._arrays import describe, is_differentiable, spec_of, zeros
 from ._errors import RuleError
-from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
+from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
 from ._overlay import UNSET, Overlay, Unread
 from ._recording import Recording
@@ -233,11 +233,11 @@ class Call:
         for obj, name, description in self.written:
             written[obj]._fields[name] = self._cotangent(description, cotangents, written)
         y_bar = self._cotangent(self.value, cotangents, written)
-        token = overlay_var.set(CallView(self.frame, self.tape, self.name))
+        before = enter(CallView(self.frame, self.tape, self.name))
         try:
             tangents = self.pullback(y_bar, written) if self.takes_written else self.pullback(y_bar)
         finally:
-            overlay_var.reset(token)
+            leave(before)
         if not isinstance(tangents, tuple) or len(tangents) != len(self.arguments):
             got = f"{len(tangents)} tangents" if isinstance(tangents, tuple) else describe(tangents)
             raise RuleError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._arrays import describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError, TracedValueError
-from ._fields import CapturedField, current, dict_field, overlay_var, schema_of, slot_field, true_dict
+from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
 from ._instance_dict import put_in_front
 from ._overlay import PlainView
 from ._traced import TracedArray, primal
@@ -137,11 +137,11 @@ def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int
         overlay = current()
         if overlay is None:
             return original(self)
-        token = overlay_var.set(PlainView(overlay))
+        before = enter(PlainView(overlay))
         try:
             return original(self)
         finally:
-            overlay_var.reset(token)
+            leave(before)
 
     return hash_of_plain_values
 

@@ -21,7 +21,7 @@ import numpy as np
 from ._arrays import describe, is_array, spec_of
 from ._call import Frame, open_tape
 from ._errors import CheckpointError
-from ._fields import CapturedField, current, is_captured, overlay_var
+from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
 from ._in_place import assign
 from ._overlay import Overlay, Unread
@@ -287,14 +287,14 @@ class _Segment:
             (args, kwargs), "the arguments of a checkpointed function"
         )
         self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
-        token = overlay_var.set(inside)
+        before = enter(inside)
         try:
             with _FirstRun() as first:
                 lifted = first.lift(self.given, "the arguments")[0]
                 result = self.function(*lifted[0], **lifted[1])
             result = first.lower(result)
         finally:
-            overlay_var.reset(token)
+            leave(before)
         inside.close()
         return self._append(result)
 
@@ -420,7 +420,7 @@ class _Segment:
         """Run the function again and pull the cotangents back through that run."""
         replay = _Replay(self.inside)
         now = [(generator, _state(generator)) for generator, _ in self._all_generators()]
-        token = overlay_var.set(replay)
+        before = enter(replay)
         try:
             for generator, state in self._all_generators():
                 _set_state(generator, state)
@@ -429,7 +429,7 @@ class _Segment:
                 lifted, arguments = second.lift(given, "the arguments")
                 result = self.function(*lifted[0], **lifted[1])
         finally:
-            overlay_var.reset(token)
+            leave(before)
             for generator, state in now:
                 _set_state(generator, state)
         self._compare(second, result)

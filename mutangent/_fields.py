@@ -35,6 +35,22 @@ def leave_closed() -> None:
         overlay_var.set(overlay)
 
 
+def enter(overlay: Any) -> Any:
+    """Open an overlay in this context; `leave` takes what this returns."""
+    before = _get()
+    overlay_var.set(overlay)
+    return before
+
+
+def leave(before: Any) -> None:
+    """Go back to what was open before.
+
+    Not by `overlay_var.reset(token)`: when the garbage collector runs in the middle of that, and a `__del__` reads a field,
+    Python keeps the overlay that is just going away as the variable's present value, without a reference to it.
+    """
+    overlay_var.set(before)
+
+
 MISSING: Final = object()  # no value here yet; look below
 
 

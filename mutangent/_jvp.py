@@ -14,7 +14,7 @@ from ._arrays import describe, is_differentiable
 from ._call import Frame
 from ._collector import collect_as_before
 from ._errors import CotangentError
-from ._fields import CapturedField, current, is_captured, overlay_var, schema_of
+from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
 from ._recording import Recording, check_array, leaf_maker, zero_like
@@ -194,11 +194,11 @@ def _handle_maker(tape: ForwardTape) -> MakeLeaf:
 @contextmanager
 def _outside(tape: Tape) -> Iterator[None]:
     """A user's pullback reads objects as its rule did: without the tracing of the recording that calls it."""
-    token = overlay_var.set(Frame(current(), tape))
+    before = enter(Frame(current(), tape))
     try:
         yield
     finally:
-        overlay_var.reset(token)
+        leave(before)
 
 
 def _paired(value: Any, tangent: Any, where: str) -> list[tuple[Any, Any, str]]:

@@ -11,7 +11,7 @@ from ._arrays import describe, is_differentiable
 from ._call import Call, Frame, open_tape
 from ._context import pause
 from ._errors import NoRuleError, RuleError
-from ._fields import current, is_captured, overlay_var
+from ._fields import current, enter, is_captured, leave
 from ._recording import check_array
 from ._tangent import NONE, ZERO, NoTangent, ZeroTangent, children, map_container, rebuild
 from ._tape import Tape
@@ -114,11 +114,11 @@ class Primitive:
             value, description = frame.lifter.lift(arg, f"argument {number} of {self._name}")
             lifted.append(value)
             descriptions.append(description)
-        token = overlay_var.set(frame)
+        before = enter(frame)
         try:
             result = self._rule(*lifted)
         finally:
-            overlay_var.reset(token)
+            leave(before)
         frame.close()
         if result is NotImplemented:
             return self._function(*args, **kwargs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextvars import Token
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -13,7 +12,7 @@ from ._accumulate import Cotangents, project
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
 from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
-from ._fields import current, is_captured, leave_closed, overlay_var, schema_of
+from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
@@ -45,13 +44,13 @@ class Recording(Overlay):
         self.lifter = Lifter(
             leaf_maker(self.entries, self.tape, self.looks_at_arrays), is_captured, self.containers
         )
-        self._token: Token[Any] | None = None
+        self._before: Any = None
 
     def _followed(self, value: Any) -> Any:
         return constant_array(self.tape, value) if type(value) is np.ndarray else super()._followed(value)
 
     def __enter__(self) -> Self:
-        self._token = overlay_var.set(self)
+        self._before = enter(self)
         return self
 
     def __exit__(
@@ -64,9 +63,8 @@ class Recording(Overlay):
                 "a recording was left while another one, opened inside it, is still open. Leave the inner one first; "
                 "do not open a recording in a generator that is advanced from outside."
             )
-        assert self._token is not None
-        overlay_var.reset(self._token)
-        self._token = None
+        leave(self._before)
+        self._before = None
         leave_closed()
         if self.outer is None and (self.swept_later or kind is not None):
             collect_as_before()
@@ -197,13 +195,15 @@ class Recording(Overlay):
         for node, cotangent in seeds:
             cotangents.add(node, cotangent)
         # A pullback may read objects; it must not be recorded by the context that is being swept.
-        token = overlay_var.set(self.outer) if current() is self else None
+        inside = current() is self
+        if inside:
+            enter(self.outer)
         try:
             self._sweep(cotangents, keep, free)
             return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
         finally:
-            if token is not None:
-                overlay_var.reset(token)
+            if inside:
+                leave(self)
             if self.outer is None:
                 collect_as_before()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import mutangent as mt
+from mutangent._fields import current
 
 
 @mt.differentiable
@@ -436,3 +438,36 @@ def test_an_async_generator_takes_part_where_it_is_advanced():
 
     assert asyncio.run(main()) == [2 * 8 * 2.0, 2 * 8 * 8.0]
     assert (box.v, type(box.v)) == (32.0, float)
+
+
+def test_a_field_that_is_read_by_a_finaliser_while_a_recording_ends_does_no_harm():
+    """The collector, and with it a `__del__`, may run at any allocation, those of leaving a recording too."""
+    box = Box(np.ones(3))
+    # Many variables, so that the context is large and a change of it allocates.
+    others = [contextvars.ContextVar(f"other {number}") for number in range(64)]
+
+    def read(phase, info):
+        assert box.v.shape == (3,)
+
+    def left_open_after(allocations):
+        gc.collect()
+        gc.set_threshold(allocations, 10, 10)
+        mt.vjp(lambda box: box.v * 2.0, box)
+        left_open = current() is not None
+        gc.set_threshold(0)
+        return left_open
+
+    def look():
+        for other in others:
+            other.set(1)
+        return [number for number in range(1, 150) if left_open_after(number)]
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(read)
+    gc.freeze()  # the rest of the process does not matter, and a run takes no time
+    try:
+        assert contextvars.copy_context().run(look) == []
+    finally:
+        gc.unfreeze()
+        gc.callbacks.remove(read)
+        gc.set_threshold(*thresholds)
