@@ -3,9 +3,13 @@
 Reading this file is reading the API.
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
 from . import _operators as _operators  # gives TracedArray its operators
-from . import nn, optim, testing, tree
 from . import rules as rules  # fills the rulebook
+from . import tree
 from ._capture import field
 from ._checkpoint import checkpoint, checkpoint_sequence
 from ._context import Context, pause, primal, stop_gradient
@@ -32,6 +36,9 @@ from ._rulebook import rrule
 from ._tangent import NoTangent, Tangent, ZeroTangent
 from ._traced import TracedArray
 from ._transforms import grad, value_and_grad, vjp
+
+if TYPE_CHECKING:
+    from . import nn, optim, testing
 
 __version__ = "0.1.0"
 
@@ -79,3 +86,14 @@ __all__ = [
     "value_and_grad",
     "vjp",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # Parts that not every program uses are loaded when they are: a third of the time that an import takes.
+    if name in {"nn", "optim", "testing"}:
+        return _import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "nn", "optim", "testing"]
