@@ -132,7 +132,7 @@ composed(
     ),
 )
 
-# -- sorting and padding -------------------------------------------------------------------------------------------
+# -- sorting, differences, sums over an axis -----------------------------------------------------------------------
 
 
 def sorted_along(
@@ -144,23 +144,6 @@ def sorted_along(
 
 
 composed(np.sort, sorted_along)
-
-SELECTING_MODES = ("edge", "reflect", "symmetric", "wrap")
-
-
-def pad_pullback(
-    g: Any, _y: Any, _array: Any, pad_width: Any = None, mode: Any = "constant", *, constant_values: Any = 0
-) -> Any:
-    if mode == "constant":
-        return g[np.pad(np.ones_like(g, dtype=bool, shape=_array.shape), pad_width)].reshape(_array.shape)
-    return added_at(np.pad(numbers(_array.shape, g), pad_width, mode), g, _array.shape)
-
-
-def not_selecting(x: Any, pad_width: Any = None, mode: Any = "constant", **_keywords: Any) -> str | None:
-    return None if mode == "constant" or mode in SELECTING_MODES else f"mode={mode!r}"
-
-
-function(np.pad, pad_pullback, refuse=not_selecting)
 
 
 def differences(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:

@@ -456,6 +456,20 @@ SAMPLES: dict[Any, list[Sample]] = {
     ],
     np.pad: [
         sample(lambda x: np.pad(x, 2), _m),
+        sample(lambda x: np.pad(x, {-1: (2, 1), 0: 1}, mode="symmetric"), _m),
+        *[
+            sample(lambda x, m=m: np.pad(x, ((1, 2), (3, 0)), m), _m)
+            for m in ("maximum", "minimum", "mean", "median")
+        ],
+        sample(lambda x: np.pad(x, 2, "mean", stat_length=((1, 2), (3, 9))), _z),
+        sample(lambda x: np.pad(x, (0, 3), "maximum", stat_length=2), _t),
+        sample(
+            lambda x: np.pad(x, ((2, 0), (1, 4)), "linear_ramp", end_values=((0.5, 1.0), (2.0, -1.0))), _m
+        ),
+        sample(lambda x: np.pad(x, 2, "linear_ramp"), _z),
+        sample(lambda x: np.pad(x, ((2, 1), (3, 2)), "reflect", reflect_type="odd"), _m),
+        sample(lambda x: np.pad(x, ((3, 1), (0, 2)), mode="symmetric", reflect_type="odd"), _m),
+        sample(lambda x: np.pad(x, 1, "empty")[1:-1, 1:-1], _m),
         sample(lambda x: np.pad(x, ((0, 1), (2, 0)), constant_values=5.0), _m),
         sample(lambda x: np.pad(x, (1, 2), mode="edge"), _m),
         sample(lambda x: np.pad(x, 2, mode="reflect"), _m),

@@ -24,7 +24,11 @@ _x = np.array([[0.3, 1.2], [0.7, -0.4]])
         (lambda x: np.histogram2d(x[0], x[1]), r"numpy.histogram2d has no derivative rule.*Use np.histogram"),
         (lambda x: np.reshape(x, 4, order="A"), r"numpy.reshape with order='A'"),
         (lambda x: np.ravel(x, "K"), r"numpy.ravel with order='K'"),
-        (lambda x: np.pad(x, 1, mode="mean"), r"numpy.pad with mode='mean'"),
+        (lambda x: np.pad(x, 1, mode=lambda *_args: None), r"numpy.pad with a function for mode="),
+        (
+            lambda x: np.pad(x, 2, "reflect", reflect_type="odd"),
+            r"numpy.pad with reflect_type='odd' and pads longer than axis 0",
+        ),
         (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], left=x), r"numpy.interp with respect to argument 3"),
         (lambda x: np.matmul(x, x, axes=[(0, 1), (0, 1), (0, 1)]), r"numpy.matmul with axes="),
         (lambda x: np.nan_to_num(x, copy=False), r"numpy.nan_to_num with copy="),
