@@ -57,8 +57,8 @@ from ._views import (
 )
 
 # Without the interpreter lock a reference count is no proof that nobody else looks.
-_COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)()
-_ALONE: Final = 2  # the handle's own reference, and the argument of getrefcount
+COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)()
+ALONE: Final = 2  # the one reference that is known of, and the argument of getrefcount
 
 
 def plain_index(index: Any) -> Any:
@@ -211,8 +211,8 @@ def _let_reuse_tangent(root: TracedArray) -> None:
         type(tangent) is np.ndarray
         and tangent.base is None
         and tangent.flags.writeable
-        and _COUNTS_REFERENCES
-        and sys.getrefcount(tangent) <= _ALONE + 1  # and by the local name
+        and COUNTS_REFERENCES
+        and sys.getrefcount(tangent) <= ALONE + 1  # and by the local name
     )
 
 
@@ -230,7 +230,7 @@ def _own_buffer(root: TracedArray) -> Any:
             _shadow(root)
         # Weak, so that the tape does not keep what the program dropped.
         tape.mutable[id(root)] = weakref.ref(root, _forgetting(tape.mutable, id(root)))
-    elif type(root._value) is np.ndarray and _COUNTS_REFERENCES and sys.getrefcount(root._value) <= _ALONE:
+    elif type(root._value) is np.ndarray and COUNTS_REFERENCES and sys.getrefcount(root._value) <= ALONE:
         return root._value
     return root._value.copy(order="K")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from ._errors import CotangentError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
+from ._in_place import ALONE, COUNTS_REFERENCES
+from ._overlay import Record
 from ._recording import Recording, check_array, leaf_maker, zero_like
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
 from ._tangent import (
@@ -42,6 +45,8 @@ class Forward(Recording):
         super().__init__()
         self.tape = ForwardTape(Pusher(_outside))
         self.given: IdentityMap[Tangent] = IdentityMap()
+        self._births = 0
+        self._most_births = 64
         self._groups: dict[int, tuple[Group, Any]] = {}
         # Arrays that somebody else holds: a result gets a copy.
         self._held: dict[int, Any] = {}
@@ -97,6 +102,32 @@ class Forward(Recording):
                 f"{type(obj).__name__}.{field.name}",
             )
         return lifted
+
+    def _first_write(self, record: Record, field: CapturedField) -> None:
+        known = record.born
+        super()._first_write(record, field)
+        if record.born and not known:
+            self._births += 1
+            if self._births > self._most_births:
+                self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        """Forget the objects made inside that nobody else refers to. Done each time that their number has doubled."""
+        if not COUNTS_REFERENCES:
+            return
+        for key, record in reversed(
+            list(self.records.items())
+        ):  # what holds others is mostly younger than they are
+            if not record.born:
+                continue
+            stored = id(record.schema.dict_of(record.obj)) if record.schema.dict_of is not None else 0
+            in_dicts = stored in self.dicts
+            # The record's own reference, the argument of getrefcount, and the note that the `__dict__` is its own.
+            if sys.getrefcount(record.obj) <= ALONE + in_dicts:
+                del self.records[key]
+                self.dicts.pop(stored, None)
+                self._births -= 1
+        self._most_births = 2 * self._births + 64
 
     def attach(self, description: Description, tangent: Any, where: str) -> None:
         """Give the leaves of an entry value their tangents; what `give` has checked fits."""

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 import weakref
 
+import attrs
 import numpy as np
 import pytest
 
@@ -187,9 +188,46 @@ def ruled(steps):
     return lambda: mt.jvp(f, (np.ones(256),), (np.ones(256),))
 
 
+@mt.differentiable
+class State:
+    h: np.ndarray
+    count: object = None
+
+
+@mt.differentiable(slots=False)
+class StateInDict:
+    h: np.ndarray
+    count: object = None
+
+
+def objects(steps, cls=State):
+    """A new state object for each step, and a list of a few that are kept."""
+
+    def f(x):
+        state, kept = cls(x), []
+        for _ in range(steps):
+            state = attrs.evolve(state, h=np.tanh(state.h * 0.5), count=cls(state.h))
+            kept = [*kept[-3:], state]
+        return sum(np.sum(each.h * each.count.h) for each in kept)
+
+    return lambda: mt.jvp(f, (np.ones(256),), (np.ones(256),))
+
+
+def objects_in_dicts(steps):
+    return objects(steps, StateInDict)
+
+
 @pytest.mark.parametrize(
     ("program", "steps"),
-    [(rnn, 200), (in_place, 100), (fresh_constants, 100), (views, 200), (ruled, 50)],
+    [
+        (objects, 400),
+        (objects_in_dicts, 400),
+        (rnn, 200),
+        (in_place, 100),
+        (fresh_constants, 100),
+        (views, 200),
+        (ruled, 50),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_memory_does_not_depend_on_the_number_of_steps(program, steps):
@@ -336,3 +374,28 @@ def test_writing_rows_copies_the_tangent_once():
 
     mt.jvp(f, (np.ones(3),), (np.ones(3),))
     assert len(set(tangents)) == 1
+
+
+# ---------------------------------------------------------------- objects made inside
+
+
+@pytest.mark.parametrize("cls", [State, StateInDict])
+def test_objects_that_are_dropped_are_forgotten_and_others_are_not(cls):
+    """Among many that come and go, those that a list, another object or a field holds keep their values."""
+    root = cls(np.array([1.0, 2.0]))
+
+    def f(root, x):
+        kept, inner = [], cls(x)
+        for k in range(500):
+            made = cls(x * k, cls(x + k))
+            if k % 100 == 0:
+                kept.append(made)
+        root.count = cls(inner.h * 2.0, cls(x * x))
+        return sum(np.sum(each.h * each.count.h) for each in kept) + np.sum(root.count.count.h * inner.h)
+
+    x, x_dot = np.array([0.5, -1.0]), np.array([1.0, 0.3])
+    _, slope = mt.jvp(f, (root, x), (mt.ZeroTangent(), x_dot))
+    assert slope == pytest.approx(np.sum(mt.grad(f, argnums=1)(cls(root.h), x) * x_dot))
+    np.testing.assert_array_equal(root.count.h, x * 2.0)
+    np.testing.assert_array_equal(root.count.count.h, x * x)
+    assert type(root.count.h) is np.ndarray
