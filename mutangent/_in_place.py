@@ -89,7 +89,7 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
             return  # the last step of `x[index] += ...`, which has written through the view already
         if type(index) is int:
             _refuse_swap(x, index, value)
-    if isinstance(value, list | tuple) and has_open(value):
+    if type(value) is not TracedArray and isinstance(value, list | tuple) and has_open(value):
         raise TracedValueError(
             f"x[...] = {type(value).__name__} of traced values would lose their gradient when NumPy makes an array of "
             "them. Write np.stack([...])."
@@ -141,10 +141,50 @@ def _assign_open(x: TracedArray, index: Any, value: Any) -> None:
     if base_of(x) is None:
         _write_root(x, index, value)
         return
+    if index is Ellipsis and _is_fresh_like(value, x):
+        _write_through(x, value)
+        return
     # Compute what the view becomes, then put all of it where the view lies in its root.
     fresh = x.copy()
     _write_root(fresh, index, value)
     _write_through(x, fresh)
+
+
+def _is_fresh_like(value: Any, x: TracedArray) -> bool:
+    """Whether `value` is a traced array of the same recording, shape, dtype and library as `x`, and no view."""
+    return (
+        type(value) is TracedArray
+        and value._tape is x._tape
+        and value._base is None
+        and type(value._value) is np.ndarray
+        and type(x._value) is np.ndarray
+        and value._value.dtype is x._value.dtype
+        and value._value.shape == x._value.shape
+    )
+
+
+def take_over(x: TracedArray, made: Any) -> bool:
+    """Let `x` stand for the result of an elementwise operation that nobody else holds, as `x += y` asks for.
+
+    False where the result does not fit as it is, or something else has to happen; `replace` does it then.
+    """
+    tape = x._tape
+    if (
+        x._base is not None
+        or type(tape.entries) is not list
+        or not _is_fresh_like(made, x)
+        or made._value.strides != x._value.strides
+        or not x._value.flags.writeable
+        or id(x) in tape.locked
+    ):
+        return False
+    if id(x) not in tape.mutable:
+        if id(x) in tape.leaves:
+            return False
+        tape.mutable[id(x)] = weakref.ref(x, _forgetting(tape.mutable, id(x)))
+    x._value, x._node = made._value, made._node
+    outdate(x)
+    return True
 
 
 def _assign_closed(x: TracedArray, index: Any, value: Any) -> None:
@@ -175,6 +215,8 @@ def replace(x: TracedArray, new: Any) -> TracedArray:
 def require_writeable(x: TracedArray) -> None:
     """Raise as NumPy does for a read-only array, a broadcast view for example; scalars have no items."""
     plain = primal(x)
+    if type(plain) is np.ndarray and plain.flags.writeable:
+        return
     if not is_array(plain):
         raise TypeError(f"{type(plain).__name__!r} object does not support item assignment")
     if isinstance(plain, np.ndarray) and not plain.flags.writeable:
@@ -481,6 +523,11 @@ def check_shadow(tape: Tape, constant: Any) -> None:
 
 def _innermost(value: Any, tape: Tape) -> Tape:
     """The innermost open tape of those that trace `value`, and `tape`."""
+    if type(value) is TracedArray:
+        if value._tape is tape:
+            return tape
+    elif not isinstance(value, tuple | list):
+        return tape
     found: list[TracedArray] = []
     collect(value, found)
     return max([tape, *(traced._tape for traced in found)], key=lambda tape: tape.serial)

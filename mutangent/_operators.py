@@ -28,7 +28,7 @@ from ._apply import (
 )
 from ._arrays import COMPLEX128, FLOAT64, Spec, describe, is_array, spec_of
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, replace
+from ._in_place import assign, replace, take_over
 from ._rulebook import known, no_rule, rule
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
@@ -82,6 +82,8 @@ class Operations:
             if where is not True:
                 raise no_rule(ufunc, " with where= and no out=")
             return made
+        if where is True and row.kind == "elementwise" and take_over(target, made):
+            return target
         return replace(target, made if where is True else np.where(where, made, target))
 
     def _ufunc(
@@ -490,6 +492,8 @@ def _comparison(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def method(self: TracedArray, other: Any) -> Any:
         made = op(self, other)
+        if take_over(self, made):
+            return self
         # Python and NumPy scalars are immutable: the name is rebound.
         return replace(self, made) if is_array(primal(self)) else made
 

@@ -209,3 +209,35 @@ def test_what_was_written_and_dropped_is_freed_during_the_recording():
 
     value, _ = mt.value_and_grad(loss)(np.ones(3))
     assert value == 3.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_augmented_operators_leave_what_was_computed_before_and_every_view_right(dtype):
+    """The array takes over the operation's result, without a copy of it."""
+
+    def program(x, w):
+        y = np.copy(x)
+        row, alias = y[1], y
+        before = y * w
+        y += w
+        y *= 2.0
+        held = row * 3.0
+        np.multiply(y, w, out=y)
+        y[0] -= w[0]
+        assert alias is y
+        return before, held, row * 1.0, y * y
+
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=(3, 2)).astype(dtype) for _ in range(2))
+    plain = program(x, w)
+    bars = [rng.normal(size=part.shape).astype(dtype) for part in plain]
+
+    def loss(x, w):
+        parts = program(x, w)
+        return sum(np.sum(np.real(part * bar)) for part, bar in zip(parts, bars, strict=True))
+
+    for traced, expected in zip(mt.vjp(program, x, w)[0], plain, strict=True):
+        np.testing.assert_array_equal(traced, expected)
+        assert traced.dtype == expected.dtype
+    tolerance = 2e-2 if dtype is np.float32 else 1e-6
+    mt.testing.check_grads(loss, (x, w), order=1, rtol=tolerance, atol=tolerance)
