@@ -1,10 +1,15 @@
 """Fixtures for the tests and for the doctests of the package.
 
 This file knows the array flavours the suite runs on, and what every test must leave behind: nothing open.
+
+``pytest tests --arrays=cupy-host`` runs the suite on CuPy arrays in the host's memory, which needs CuPy and no device;
+``pytest tests -m gpu`` runs it on CuPy arrays on a device. See `tests/arrays`.
 """
 
+import functools
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import attrs
 import hypothesis
@@ -38,7 +43,64 @@ class ArrayFlavour:
 FLAVOURS = (ArrayFlavour("numpy", writeable=True), ArrayFlavour("numpy-readonly", writeable=False))
 
 
-@pytest.fixture(params=FLAVOURS, ids=lambda flavour: flavour.name)
+@attrs.frozen
+class CuPyFlavour:
+    """CuPy's arrays, which are writeable all of them."""
+
+    name: str
+
+    def asarray(self, values: ArrayLike, dtype: DTypeLike = None) -> Any:
+        """Return a new array."""
+        import cupy  # noqa: PLC0415 - an optional library, asked for only when a test needs it
+
+        return cupy.array(values, dtype=dtype)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of arrays."""
+    parser.addoption(
+        "--arrays",
+        choices=["numpy", "cupy-host", "cupy"],
+        help="the arrays that the tests use: numpy (the default), cupy-host (CuPy's in the host's memory, without a "
+        "device), or cupy (on a device; the default with -m gpu)",
+    )
+
+
+def arrays_of(config: pytest.Config) -> str:
+    """The arrays of this run."""
+    given: str | None = config.getoption("--arrays")
+    return given or ("cupy" if config.getoption("-m") == "gpu" else "numpy")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the files of tests the arrays of this run, before any of them is imported."""
+    _why_no_device()  # ask before anything of CuPy is replaced
+    if arrays_of(config) == "numpy" or WHY_NOT[arrays_of(config)]():
+        return
+    import cupy  # noqa: PLC0415 - an optional library, asked for only when a run needs it
+
+    from tests.arrays.namespace import give_to_tests  # noqa: PLC0415 - it wraps CuPy
+
+    give_to_tests(cupy)
+    if arrays_of(config) == "cupy-host":
+        from tests.arrays.cupy_on_host import on_host  # noqa: PLC0415 - it wraps CuPy
+
+        config.stash[_ON_HOST] = on_host()
+        config.stash[_ON_HOST].__enter__()
+
+
+_ON_HOST: pytest.StashKey[Any] = pytest.StashKey()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `xp` on every array flavour of this run."""
+    if "xp" in metafunc.fixturenames:
+        arrays = arrays_of(metafunc.config)
+        flavours = FLAVOURS if arrays == "numpy" else (CuPyFlavour(arrays),)
+        metafunc.parametrize("xp", flavours, ids=lambda flavour: flavour.name, indirect=True)
+
+
+@pytest.fixture
 def xp(request: pytest.FixtureRequest) -> ArrayFlavour:
     """Every array flavour in turn; make a test's arrays with `xp.asarray(values, dtype=None)`."""
     return request.param
@@ -47,7 +109,9 @@ def xp(request: pytest.FixtureRequest) -> ArrayFlavour:
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return a generator that starts alike in every test, whatever the order of the tests."""
-    return np.random.default_rng(20221130)
+    from tests.arrays.namespace import tests_numpy  # noqa: PLC0415 - it belongs to the tests
+
+    return tests_numpy().random.default_rng(20221130)
 
 
 @pytest.fixture(autouse=True)
@@ -64,17 +128,56 @@ def _doctest_names(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(np=np, mt=mt)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a CUDA device where there is none."""
-    on_gpu = [item for item in items if "gpu" in item.keywords]
-    if on_gpu and not _has_cuda_device():
-        for item in on_gpu:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what is tested and, of the rest, why not."""
+    arrays = arrays_of(config)
+    others = {name: why() for name, why in WHY_NOT.items() if name != arrays}
+    return f"arrays: {arrays}; not in this run: " + ", ".join(
+        f"{name} ({why or f'--arrays={name}'})" for name, why in others.items()
+    )
 
 
-def _has_cuda_device() -> bool:
-    if importlib.util.find_spec("cupy") is None:
-        return False
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out or skip what cannot run here, or means something else with these arrays."""
+    arrays = arrays_of(config)
+    if arrays == "cupy":
+        for item in items:
+            item.add_marker("gpu")
+    if arrays != "numpy":
+        from tests.arrays.differences import DIFFERENT, NOT_RUN, reason_in  # noqa: PLC0415 - for these runs only
+
+        left_out = [item for item in items if reason_in(NOT_RUN, item.nodeid)]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not reason_in(NOT_RUN, item.nodeid)]
+        for item in items:
+            if why := WHY_NOT[arrays]():
+                item.add_marker(pytest.mark.skip(reason=why))
+            elif why := reason_in(DIFFERENT, item.nodeid):
+                item.add_marker(pytest.mark.xfail(reason=why, strict=False))
+    on_device = [item for item in items if item.get_closest_marker("gpu")]
+    why = WHY_NOT["cupy"]() if on_device else ""
+    if why:
+        for item in on_device:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _why_no_cupy() -> str:
+    return "" if importlib.util.find_spec("cupy") else "CuPy is not installed: pip install cupy-cuda13x"
+
+
+@functools.cache
+def _why_no_device() -> str:
+    if _why_no_cupy():
+        return _why_no_cupy()
     import cupy  # noqa: PLC0415 - an optional library, asked for only when a test needs it
 
-    return bool(cupy.is_available())
+    return "" if cupy.is_available() else "needs a CUDA device"
+
+
+# By the name of arrays: what gives the reason why this machine has none, or "".
+WHY_NOT: dict[str, Callable[[], str]] = {
+    "numpy": lambda: "",
+    "cupy-host": _why_no_cupy,
+    "cupy": _why_no_device,
+}

@@ -14,6 +14,7 @@ from ._capture import field
 from ._checkpoint import checkpoint, checkpoint_sequence
 from ._context import Context, pause, primal, stop_gradient
 from ._decorator import differentiable
+from ._device import array_module, to_device, to_host
 from ._errors import (
     CheckpointError,
     ContextError,
@@ -60,6 +61,7 @@ __all__ = [
     "TracedArray",
     "TracedValueError",
     "ZeroTangent",
+    "array_module",
     "checkpoint",
     "checkpoint_sequence",
     "differentiable",
@@ -81,6 +83,8 @@ __all__ = [
     "rrule",
     "stop_gradient",
     "testing",
+    "to_device",
+    "to_host",
     "total",
     "tree",
     "value_and_grad",

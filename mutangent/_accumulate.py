@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Array, Spec, is_plain_array, spec_of, zeros
+from ._arrays import Array, Spec, add_at, is_plain_array, on_host, spec_of, zeros
 
 
 def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
@@ -225,7 +225,7 @@ class Cotangents:
         if is_basic_index(index) or is_mask(index):
             present[index] += contribution
         else:
-            np.add.at(present, index, contribution)
+            add_at(present, index, contribution)
 
 
 def to_real(x: Array) -> Array:
@@ -256,6 +256,8 @@ def project(tangent: Array, entry: Any, owned: bool) -> Array:
         owned = True
     if isinstance(entry, float | complex) and not isinstance(entry, np.generic):
         return tangent.item()
+    if isinstance(entry, np.generic):
+        tangent = on_host(tangent)  # a number is on the host, and its tangent waits for the device
     if issubclass(type(tangent), np.generic):  # `type`, since a traced scalar also passes isinstance
         return spec.dtype.type(tangent) if isinstance(entry, np.generic) else np.array(tangent, spec.dtype)
     if tangent.dtype != spec.dtype:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index
-from ._arrays import COMPLEX128, FLOAT64, Spec, is_array, is_differentiable, spec_of
+from ._arrays import ARRAYS, COMPLEX128, FLOAT64, PLAIN, Spec, is_array, is_differentiable, spec_of
 from ._errors import MutangentError, RuleError, TracedValueError
 from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
 from ._rulebook import Rule, elementwise, function, no_rule, rule
@@ -33,12 +33,6 @@ from ._views import (
 
 _new: Final = object.__new__
 EMPTY: Final[dict[str, Any]] = {}
-# Operand types for which the operator of the traced value may go straight to the rule. Any other type (subclasses of
-# ndarray, other libraries, tangents) takes the careful path.
-PLAIN: Final = frozenset(
-    {np.ndarray, float, int, bool, complex, np.float16, np.float32, np.float64, np.complex64, np.complex128}
-    | {np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.bool_}
-)
 
 
 def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,6 +138,8 @@ def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
 def _shown(y: Any, x: TracedArray) -> Any:
     """A value made from one of a closed recording, read-only if it shares memory that a pullback may still read."""
     if is_view_of(y, primal(x)) and id(root_of(x)) not in x._tape.leaf_ids:
+        if type(y) is not np.ndarray:
+            return y.copy()  # CuPy has no read-only arrays
         y = y.view()
         y.flags.writeable = False
     return y
@@ -488,7 +484,7 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     assert row.user is not None
     values = [lower(a, tape) for a in args]
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) in ARRAYS:
             tape.lent[id(value)] = value
     y, pullback = row.user(*values, **{k: lower(v, tape) for k, v in kwargs.items()})
     layers = [level_of(a, tape) if type(a) is TracedArray else None for a in args]
@@ -548,12 +544,12 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
     y = op(x, z)
     keep_y, keep_x, keep_z = row.keep[mask]
     if mask == 1:
-        if type(z) is np.ndarray:
+        if type(z) in ARRAYS:
             if tape.shadowed:
                 check_shadow(tape, z)
             if keep_z:
                 z = tape.constant(z)
-    elif mask == 2 and type(x) is np.ndarray:
+    elif mask == 2 and type(x) in ARRAYS:
         if tape.shadowed:
             check_shadow(tape, x)
         if keep_x:
@@ -688,13 +684,13 @@ def get_item(x: TracedArray, index: Any) -> Any:
             register_view(made, x, index)
             return made
         return append(entries, tape, INDEX, x._node, index, value) if is_differentiable(value) else value
-    kept = index if simple else plain_index(index)
+    kept = index if simple else plain_index(index, x)
     if entries is None:
         return _get_constant_item(x, index, kept)
     value = x._value[kept]
-    if type(value) is np.ndarray or type(value) is TracedArray:
+    if type(value) in ARRAYS or type(value) is TracedArray:
         is_view = is_array(value) if simple else is_basic_index(kept) and is_item_view(value, kept)
-        if is_view and id(x) in tape.mutable and type(value) is np.ndarray:
+        if is_view and id(x) in tape.mutable and type(value) in ARRAYS:
             # So that the buffer stays without other references, and the next write is cheap.
             value = value.copy(order="K")
         made = append(entries, tape, INDEX, x._node, kept, value)

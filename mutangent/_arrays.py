@@ -1,13 +1,17 @@
 """What counts as a differentiable number, and which array library it belongs to.
 
 This is the only file that asks "NumPy or CuPy?". It never imports CuPy: an array can only be CuPy's when CuPy is
-already loaded, so `sys.modules` answers.
+already loaded, so `sys.modules` answers. What CuPy does otherwise than NumPy is levelled here:
+
+- an index must be on the device, or CuPy would copy it there at every use (`index_for`);
+- a NumPy scalar broadcasts to a NumPy array, which CuPy refuses beside its own (`broadcast`, `full`);
+- whether two arrays overlap is answered by CuPy with a kernel and a wait (`overlap`).
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,21 +39,61 @@ class Spec(NamedTuple):
         return size
 
 
+_type_sets: Final[list[set[type]]] = []
+
+
+def with_arrays(*others: type) -> set[type]:
+    """A set of types with those of arrays in it; CuPy's joins when the first array of CuPy's is met."""
+    made = {np.ndarray, *others}
+    _type_sets.append(made)
+    return made
+
+
+# The arrays whose class says all about them.
+ARRAYS: Final = with_arrays()
+# Operand types for which the operator of a traced value may go straight to the rule. Any other type (subclasses of
+# ndarray, other libraries, tangents) takes the careful path.
+PLAIN: Final = with_arrays(
+    *(float, int, bool, complex, np.float16, np.float32, np.float64, np.complex64, np.complex128),
+    *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.bool_),
+)
+
+
+def _cupy_array() -> Any:
+    """`cupy.ndarray` if CuPy is loaded, else None."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return None
+    kind = getattr(cupy, "ndarray", None)  # None while another thread imports it
+    if kind is not None and kind not in ARRAYS:
+        for types in _type_sets:
+            types.add(kind)
+    return kind
+
+
 def is_array(value: object) -> bool:
     """Whether `value` is an array of a supported library."""
     if isinstance(value, np.ndarray):
         return True
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(value, cupy.ndarray)
+    kind = _cupy_array()
+    return kind is not None and (isinstance(value, kind) or getattr(value, "_kind", None) is kind)
 
 
 def is_plain_array(value: object) -> bool:
     """Whether `value` really is an array; unlike `isinstance`, `type` is not deceived by a traced value."""
     kind = type(value)
-    if issubclass(kind, np.ndarray):
+    if kind is np.ndarray or issubclass(kind, np.ndarray):
         return True
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and issubclass(kind, cupy.ndarray)
+    cupy_array = _cupy_array()
+    return cupy_array is not None and issubclass(kind, cupy_array)
+
+
+def is_on_device(value: object) -> bool:
+    """Whether `value` really is an array of CuPy's."""
+    kind = type(value)
+    if kind is np.ndarray or (len(ARRAYS) == 1 and _cupy_array() is None):
+        return False
+    return issubclass(kind, _cupy_array())
 
 
 def is_differentiable(value: Any) -> bool:
@@ -98,7 +142,80 @@ def describe(value: Any) -> str:
 
 def zeros(spec: Spec, like: Any) -> Array:
     """A zero cotangent for a value with `spec`, in the array library of `like`."""
-    if is_array(like) and not isinstance(like, np.ndarray):
-        cupy = sys.modules["cupy"]
-        return cupy.zeros(spec.shape, spec.dtype)
-    return np.zeros(spec.shape, spec.dtype)
+    return namespace_of(like).zeros(spec.shape, spec.dtype)
+
+
+def namespace_of(value: Any) -> Any:
+    """The module `numpy` or `cupy`: that of an array, traced or not, and NumPy for anything else."""
+    kind = _cupy_array()
+    return sys.modules["cupy"] if kind is not None and getattr(value, "_kind", type(value)) is kind else np
+
+
+def arange(stop: int, like: Any, dtype: Any = None) -> Array:
+    """`numpy.arange` in the array library of `like`."""
+    return namespace_of(like).arange(stop, dtype=dtype)
+
+
+def as_array(value: Any, dtype: Any = None) -> Array:
+    """`numpy.asarray` in the array library of `value`: what is on a device stays there."""
+    return namespace_of(value).asarray(value, dtype)
+
+
+def add_at(target: Any, index: Any, value: Any) -> None:
+    """`numpy.add.at` of plain arrays. CuPy takes no tuples by NumPy's name, and has no complex atomic addition."""
+    if not is_on_device(target):
+        np.add.at(target, index, value)
+    elif target.dtype.kind == "c":
+        add_at(target.real, index, np.real(value))
+        add_at(target.imag, index, np.imag(value))
+    else:
+        sys.modules["cupy"].add.at(target, index, value)
+
+
+def number(value: Any, dtype: np.dtype[Any], like: Any) -> Array:
+    """A number as a 0-d value of the array library of `like`: a NumPy scalar, or an array of CuPy's, which has none."""
+    return sys.modules["cupy"].full((), value, dtype) if is_on_device(like) else dtype.type(value)
+
+
+def index_for(array: Any, index: Any) -> Any:
+    """A plain index as `array` takes it: on the device the arrays and lists of it, so that it is copied there once."""
+    if not is_on_device(array):
+        return index
+    if type(index) is tuple:
+        return tuple([index_for(array, part) for part in index])
+    return sys.modules["cupy"].asarray(index) if isinstance(index, np.ndarray) else index
+
+
+def on_host(value: Any) -> Any:
+    """A plain array in the host's memory, which for one on a device is a copy; anything else as it is."""
+    return value.get() if is_on_device(value) else value
+
+
+def beside(value: Any, like: Any) -> Any:
+    """A plain array or number in the array library of `like`; a traced value as it is."""
+    library = namespace_of(like)
+    return value if library is np or hasattr(value, "_kind") else library.asarray(value)
+
+
+class _Layout:
+    """The addresses of a CuPy array, which NumPy may compute with as long as it reads nothing."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = {
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (array.data.ptr, True),
+            "version": 3,
+        }
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two plain arrays have an element in common."""
+    a_on_device, b_on_device = is_on_device(a), is_on_device(b)
+    if a_on_device != b_on_device:
+        return False
+    if a_on_device:
+        # CuPy would launch a kernel and wait for it.
+        a, b = np.asarray(_Layout(a)), np.asarray(_Layout(b))
+    return bool(np.may_share_memory(a, b)) and bool(np.shares_memory(a, b))

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import describe, is_differentiable, spec_of, zeros
+from ._arrays import ARRAYS, describe, is_differentiable, overlap, spec_of, zeros
 from ._errors import RuleError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
@@ -45,10 +45,11 @@ class Frame(Overlay):
             layer = level_of(value, tape) if type(value) is TracedArray else None
             lowered = lower(value, tape)
             described = Leaf(-1 if layer is None else layer._node, lowered)
-            if type(lowered) is np.ndarray:
+            if type(lowered) in ARRAYS:
                 # The rule reads the array itself, and must not write into it: nothing would record that.
                 shown = lowered.view()
-                shown.flags.writeable = False
+                if type(shown) is np.ndarray:  # CuPy has no read-only arrays
+                    shown.flags.writeable = False
                 lent[id(shown)] = (shown, lowered, layer)
                 tape.lent[id(lowered)] = lowered
                 lowered = shown
@@ -141,7 +142,7 @@ class Call:
                 )
             leaf = self._give_back(leaf)
             made.append(append(entries, self.tape, UNPACK, call, len(made), leaf))
-            if type(leaf) is np.ndarray:
+            if type(leaf) in ARRAYS:
                 self._lock_if_shared(leaf, made[-1])
             return made[-1], Leaf(len(made) - 1, leaf)
 
@@ -167,7 +168,7 @@ class Call:
     def _lock_if_shared(self, value: Any, output: TracedArray) -> None:
         """A result that shares memory with an operand cannot be written in place: neither would see the other's write."""
         for _, array, layer in self.frame.lent.values():
-            if np.may_share_memory(array, value):
+            if overlap(array, value):
                 self.tape.locked[id(output)] = output
                 if layer is not None:
                     self.tape.locked[id(layer)] = layer

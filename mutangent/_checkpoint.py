@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, is_array, spec_of
+from ._arrays import ARRAYS, describe, is_array, is_plain_array, overlap, spec_of
 from ._call import Frame, open_tape
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
@@ -379,12 +379,12 @@ class _Segment:
         views = [
             (value, traced)
             for value, traced, _ in outputs.values()
-            if type(value) is np.ndarray and value.base is not None
+            if type(value) in ARRAYS and value.base is not None
         ]
         given = [(array, layer) for array, layer, _ in self.inside.arrays.values()]
         for view, traced in views:
             for other, its in [*[(value, each) for value, each, _ in outputs.values()], *given]:
-                if other is not view and type(other) is np.ndarray and np.may_share_memory(view, other):
+                if other is not view and type(other) in ARRAYS and overlap(view, other):
                     self.tape.locked[id(traced)] = traced
                     if its is not None:
                         self.tape.locked[id(its)] = its
@@ -543,7 +543,9 @@ def _remembered(value: Any) -> Any:
     """A constant as the first run found it."""
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return _Drawn(value)
-    return copy.copy(value) if isinstance(value, set | bytearray | np.ndarray) else value
+    if is_plain_array(value):
+        return value.copy(order="K")
+    return copy.copy(value) if isinstance(value, set | bytearray) else value
 
 
 def _again(value: Any) -> Any:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from ._arrays import describe, is_array, is_differentiable, is_plain_array, spec_of
+from ._arrays import describe, is_array, is_differentiable, is_plain_array, number, spec_of
 from ._diagnose import DiagnosedRecording
 from ._errors import ContextError, GradientTypeError
 from ._fields import current, is_captured
@@ -160,7 +160,9 @@ class Context:
         node = self._node_of(recording, out)
         require_scalar(out, "the target of grad")
         watched = frozenset(node for source in sources for node in self._nodes(recording, source))
-        gradients = recording.gradients([(node, spec_of(plain(out)).dtype.type(1))], keep=watched)
+        gradients = recording.gradients(
+            [(node, number(1, spec_of(plain(out)).dtype, plain(out)))], keep=watched
+        )
         tangents = tuple(self._tangent_of(recording, gradients, source) for source in sources)
         return tangents[0] if len(sources) == 1 else tangents
 
@@ -195,7 +197,7 @@ class Context:
         if cotangent is None:
             node = self._node_of(recording, out)
             require_scalar(out, "the target of tangents without a cotangent")
-            seeds = [(node, spec_of(plain(out)).dtype.type(1))]
+            seeds = [(node, number(1, spec_of(plain(out)).dtype, plain(out)))]
         else:
             seeds = match(recording, out, cotangent, "the target")
         records = [record for record in recording.log.values() if not record.born]

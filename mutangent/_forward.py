@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents, broadcast, to_real
-from ._arrays import Array, Spec, spec_of, zeros
+from ._arrays import Array, Spec, number, spec_of, zeros
 from ._rulebook import Rule
 from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
 from ._traced import TracedArray, new_leaf, primal
@@ -284,7 +284,7 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
     if type(total) is not TracedArray or total._tape is not tape:
         return None
     cotangents = Cotangents(len(entries))
-    cotangents.add(total._node, np.float64(1.0).astype(total.dtype))
+    cotangents.add(total._node, number(1, total.dtype, primal(total)))
     sweep(entries, cotangents)
     found: Array | None = cotangents.slots[g._node]
     return found

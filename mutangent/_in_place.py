@@ -25,7 +25,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable, is_plain_array
+from ._arrays import (
+    ARRAYS,
+    describe,
+    index_for,
+    is_array,
+    is_differentiable,
+    is_on_device,
+    is_plain_array,
+    namespace_of,
+    overlap,
+)
 from ._errors import InPlaceError, TracedValueError
 from ._tape import SET_ITEM, Tape, same_contents
 from ._traced import (
@@ -61,17 +71,19 @@ COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)()
 ALONE: Final = 2  # the one reference that is known of, and the argument of getrefcount
 
 
-def plain_index(index: Any) -> Any:
+def plain_index(index: Any, array: Any) -> Any:
     """The index with traced parts made plain, and with copies of arrays that the caller could change later."""
     if type(index) is tuple:
-        return tuple([plain_index(part) for part in index])
+        return tuple([plain_index(part, array) for part in index])
     if type(index) is TracedArray:
         return primal(index)
-    if type(index) is np.ndarray:
-        return index.copy()
-    if type(index) is list:
-        return np.array(index) if index else np.array(index, np.intp)
-    return index
+    if type(index) in ARRAYS:
+        index = index.copy()
+    elif type(index) is list:
+        index = np.array(index) if index else np.array(index, np.intp)
+    else:
+        return index
+    return index_for(primal(array), index)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -99,7 +111,7 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
         if not has_open(value) and _leaf_of(root._value, tape) is None:
             if tape.owner is not None and tape.owner.kept:
                 _copy_for_recomputation(tape.owner, root._value)
-            x._value[plain_index(index)] = lower(value, CLOSED)
+            x._value[plain_index(index, x)] = lower(value, CLOSED)
             return
         _wake(root, value)
         assign(x, index, value)
@@ -229,7 +241,7 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
     lowered = lower(value, tape)
     if tape.shadowed and layer is None:
         check_shadow(tape, lowered)
-    lowered_index = plain_index(index)
+    lowered_index = plain_index(index, root)
     buffer = _own_buffer(root)
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
@@ -272,7 +284,7 @@ def _own_buffer(root: TracedArray) -> Any:
             _shadow(root)
         # Weak, so that the tape does not keep what the program dropped.
         tape.mutable[id(root)] = weakref.ref(root, _forgetting(tape.mutable, id(root)))
-    elif type(root._value) is np.ndarray and COUNTS_REFERENCES and sys.getrefcount(root._value) <= ALONE:
+    elif type(root._value) in ARRAYS and COUNTS_REFERENCES and sys.getrefcount(root._value) <= ALONE:
         return root._value
     return root._value.copy(order="K")
 
@@ -306,7 +318,7 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
             _write_root(root, Ellipsis, np.reshape(new, ()))
         return
     # Any other chain rearranges elements. Sending their numbers through it tells where each lies.
-    places = np.arange(root.size).reshape(root.shape)
+    places = namespace_of(primal(root)).arange(root.size).reshape(root.shape)
     for how in reversed(chain):
         places = derive(places, how)
     _write_root(root, np.unravel_index(places, root.shape), new)
@@ -446,7 +458,8 @@ def check_contents(tape: Tape) -> None:
         if type(source) is TracedArray:
             same = source._node is before or bool(type(before) is int and source._node == before)
         else:
-            same = same_contents(source, before)
+            # On a device to compare would be to wait.
+            same = is_on_device(source) or same_contents(source, before)
         if not same:
             raise InPlaceError(
                 f"{describe(primal(source))} was written both in the recording, through a field or an argument, and past "
@@ -488,11 +501,11 @@ def _old(saved: Any, written: list[tuple[Any, Any]]) -> Any:
         return tuple([_old(item, written) for item in saved])
     if type(saved) is dict:
         return {name: _old(item, written) for name, item in saved.items()}
-    if type(saved) is np.ndarray:
+    if type(saved) in ARRAYS:
         for array, before in written:
             if saved is array:
                 return before
-            if saved.base is not None and np.may_share_memory(saved, array):
+            if saved.base is not None and overlap(saved, array):
                 return saved.copy(order="K")
     return saved
 
@@ -500,14 +513,14 @@ def _old(saved: Any, written: list[tuple[Any, Any]]) -> Any:
 def share_memory(a: Any, b: Any) -> bool:
     """Whether two arrays overlap, traced or not."""
     a, b = layout_of(a), layout_of(b)
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or (a.base is None and b.base is None):
+    if not (is_plain_array(a) and is_plain_array(b)) or (a.base is None and b.base is None):
         return a is b
-    return bool(np.may_share_memory(a, b)) and bool(np.shares_memory(a, b))
+    return overlap(a, b)
 
 
 def check_shadow(tape: Tape, constant: Any) -> None:
     """Raise if a plain array is read that the recording has written: the plain one still has the old contents."""
-    if not isinstance(constant, np.ndarray):
+    if not is_plain_array(constant):
         return
     for _, source in tape.shadowed.values():
         if share_memory(source, constant):
@@ -570,7 +583,11 @@ def give_back(tape: Tape, changed: bool) -> None:
 
 def constant_array(tape: Tape, array: Any) -> Any:
     """The handle of an array that is a constant until a traced value is written into it."""
-    if type(array) is not np.ndarray or array.dtype.kind not in "fc" or not array.flags.writeable:
+    if (
+        type(array) not in ARRAYS
+        or array.dtype.kind not in "fc"
+        or (type(array) is np.ndarray and not array.flags.writeable)
+    ):
         return array
     for root, source in tape.shadowed.values():
         if source is array:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, is_differentiable, spec_of, zeros
+from ._arrays import describe, is_differentiable, namespace_of, number, spec_of, zeros
 from ._errors import GradientTypeError
 from ._jvp import jvp
 from ._tangent import NONE
@@ -60,13 +60,13 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         if rows.size <= columns.size and rows.dtype.kind == columns.dtype.kind:
             # The pullback multiplies by the conjugate transpose.
             parts = [np.conj(pullback(unit)[0]) for unit in _units(out)]
-            joined = np.stack(parts) if parts else np.zeros(0, rows.dtype)
+            joined = np.stack(parts) if parts else namespace_of(primal(out)).zeros(0, rows.dtype)
         else:
             # What is linear is differentiated anywhere. The pullback of the pullback pushes tangents.
             zero = zeros(rows, primal(out))
             _, pushforward = vjp(lambda y_bar: pullback(y_bar)[0], zero if rows.shape else zero[()])
             parts = [pushforward(unit)[0] for unit in _units(x)]
-            joined = np.stack(parts, axis=-1) if parts else np.zeros(0, rows.dtype)
+            joined = np.stack(parts, axis=-1) if parts else namespace_of(primal(out)).zeros(0, rows.dtype)
         return np.reshape(joined, (*rows.shape, *columns.shape)).astype(rows.dtype, copy=False)
 
     return jacobian_of_f
@@ -142,7 +142,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     def gradient(*args: Any) -> tuple[Any, ...]:
         out, pullback = vjp(f, *args)
         require_scalar(out, getattr(f, "__name__", type(f).__name__))
-        return pullback(spec_of(primal(out)).dtype.type(1))
+        return pullback(number(1, spec_of(primal(out)).dtype, primal(out)))
 
     product: tuple[Any, ...] = jvp(gradient, primals, tangents)[1]
     return product
@@ -218,7 +218,7 @@ def _units(x: Any) -> Iterator[Any]:
     """The unit vectors of the space of `x`."""
     spec, like = spec_of(primal(x)), primal(x)
     if not spec.shape:
-        yield spec.dtype.type(1)
+        yield number(1, spec.dtype, like)
         return
     for place in np.ndindex(*spec.shape):
         unit = zeros(spec, like)

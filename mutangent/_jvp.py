@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import project
-from ._arrays import describe, is_differentiable
+from ._arrays import ARRAYS, describe, is_differentiable
 from ._call import Frame
 from ._collector import collect_as_before
 from ._errors import CotangentError
@@ -197,9 +197,9 @@ class Forward(Recording):
             return zero_like(Leaf(-1, primal(value)))
         tangent: Any = layer._node
         owned = (
-            type(tangent) is np.ndarray
+            type(tangent) in ARRAYS
             and tangent.base is None
-            and tangent.flags.writeable
+            and (type(tangent) is not np.ndarray or tangent.flags.writeable)
             and id(tangent) not in self._held
         )
         self._held[id(tangent)] = tangent

@@ -17,7 +17,6 @@ from ._apply import (
     EMPTY,
     ITEM,
     LOGISTIC,
-    PLAIN,
     apply,
     apply_binary,
     get_item,
@@ -26,7 +25,18 @@ from ._apply import (
     operand_of_logistic,
     scatter,
 )
-from ._arrays import COMPLEX128, FLOAT64, Spec, describe, is_array, spec_of
+from ._arrays import (
+    COMPLEX128,
+    FLOAT64,
+    PLAIN,
+    Spec,
+    add_at,
+    describe,
+    is_array,
+    namespace_of,
+    spec_of,
+    zeros,
+)
 from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, replace, take_over
 from ._rulebook import known, no_rule, rule
@@ -114,6 +124,23 @@ class Operations:
             return apply(row, args, kwargs)
         rest = {name: value for name, value in kwargs.items() if name != "out"}
         return replace(target, function(*args, **rest))
+
+    # CuPy asks these two before it launches a kernel. They are not documented; a test pins them.
+
+    def __cupy_override_elementwise_kernel__(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        name = kernel.name.removeprefix("cupy_")
+        if name == "fill":
+            raise TracedValueError(
+                f"plain[...] = x would write a traced value into {describe(args[-1])} that is not traced, and its gradient "
+                "would be lost. Hold the array in a field, or make it with np.zeros_like(x)."
+            )
+        ufunc = getattr(np, name, None)
+        if not isinstance(ufunc, np.ufunc):
+            raise _no_kernel(kernel)
+        return ufunc(*args, **{name: value for name, value in kwargs.items() if value is not None})
+
+    def __cupy_override_reduction_kernel__(self: Any, kernel: Any, *_args: Any) -> NoReturn:
+        raise _no_kernel(kernel)
 
     def _refresh(self: Any) -> None:
         refresh(self)
@@ -306,7 +333,9 @@ class Flat:
         self.array[places] = np.resize(value, places[0].shape) if np.ndim(value) else value
 
     def _places(self, index: Any) -> tuple[Any, ...]:
-        return np.unravel_index(np.arange(self.array.size)[index], self.array.shape)
+        return np.unravel_index(
+            namespace_of(primal(self.array)).arange(self.array.size)[index], self.array.shape
+        )
 
 
 def _target(name: str, out: Any, operands: Any) -> TracedArray | None:
@@ -328,6 +357,13 @@ def _target(name: str, out: Any, operands: Any) -> TracedArray | None:
     return None
 
 
+def _no_kernel(kernel: Any) -> NoRuleError:
+    return NoRuleError(
+        f"CuPy's kernel {kernel.name!r} was called on a traced value, and it has no derivative rule. Write the function of "
+        "NumPy's name, `np.…` for `cupy.…`: it reaches CuPy by way of its rule."
+    )
+
+
 def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     """`ufunc.at(target, index, value)`: repeated indices add up."""
     if type(target) is not TracedArray:
@@ -342,8 +378,8 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     if type(spread_out) is TracedArray:
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
-        added = np.zeros(target.shape, target.dtype)
-        np.add.at(added, primal(index), spread_out)
+        added = zeros(Spec(target.shape, target.dtype), primal(target))
+        add_at(added, primal(index), spread_out)
     replace(target, target + added if ufunc is np.add else target - added)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import is_array
+from ._arrays import ARRAYS, is_array, with_arrays
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
 from ._structure import (
@@ -35,11 +35,11 @@ from ._tangent import children
 from ._traced import TracedArray, primal
 
 # Values that other names may share, and change in place.
-_SHARED: Final = frozenset({np.ndarray, list, dict, deque})
+_SHARED: Final = with_arrays(list, dict, deque)
 UNSET: Final = object()  # on entry the field had no value at all
 
 
-_SCALARS: Final = (float, int, str, bool, type(None), np.ndarray)
+_SCALARS: Final = with_arrays(float, int, str, bool, type(None))
 
 
 class Record:
@@ -64,7 +64,7 @@ class Unread:
 
     def __init__(self, value: Any, shown: Any = None) -> None:
         self.value = value
-        self.shown = value if type(value) is np.ndarray else frozen(value) if shown is None else shown
+        self.shown = value if type(value) in ARRAYS else frozen(value) if shown is None else shown
 
 
 class Overlay:
@@ -167,7 +167,7 @@ class Overlay:
 
     def _followed(self, value: Any) -> Any:
         """What a field gives that an array, a list or a dict was assigned to."""
-        if type(value) is np.ndarray:
+        if type(value) in ARRAYS:
             return value
         known = self.containers.by_original.get(id(value))
         return value if known is None else known.working

@@ -9,7 +9,18 @@ from typing import Any, Final, Self
 import numpy as np
 
 from ._accumulate import Cotangents, project
-from ._arrays import Spec, describe, is_array, is_differentiable, spec_of, zeros
+from ._arrays import (
+    ARRAYS,
+    Spec,
+    describe,
+    is_array,
+    is_differentiable,
+    is_on_device,
+    number,
+    on_host,
+    spec_of,
+    zeros,
+)
 from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
@@ -47,7 +58,7 @@ class Recording(Overlay):
         self._before: Any = None
 
     def _followed(self, value: Any) -> Any:
-        return constant_array(self.tape, value) if type(value) is np.ndarray else super()._followed(value)
+        return constant_array(self.tape, value) if type(value) in ARRAYS else super()._followed(value)
 
     def __enter__(self) -> Self:
         self._before = enter(self)
@@ -280,9 +291,9 @@ class Gradients:
         if not owned and id(cotangent) not in self._given:
             # Not shared with a seed or another leaf; a view could share memory with anything.
             owned = (
-                type(cotangent) is np.ndarray
+                type(cotangent) in ARRAYS
                 and cotangent.base is None
-                and cotangent.flags.writeable
+                and (type(cotangent) is not np.ndarray or cotangent.flags.writeable)
                 and node not in self.cotangents.foreign
             )
         self._given.add(id(cotangent))
@@ -530,8 +541,16 @@ def check_array(value: Any, cotangent: Any, where: str, noun: str = "cotangent")
             if hasattr(given, "dtype") and given.dtype == spec.dtype
             else cotangent.astype(spec.dtype)
         )
-    if not hasattr(cotangent, "dtype"):
-        return spec.dtype.type(cotangent)
+    on_device = is_on_device(primal(value))
+    if is_on_device(cotangent) and not is_array(primal(value)):
+        cotangent = on_host(cotangent)[()]  # a number is on the host, and its cotangent waits for the device
+    elif is_array(given) and is_on_device(given) != on_device:
+        raise CotangentError(
+            f"the {noun} of {where} is {describe(given)}, and the value is {describe(primal(value))}. Give a {noun} of the "
+            f"value's array library: {'cupy.asarray(y_bar)' if on_device else 'cupy.asnumpy(y_bar)'}."
+        )
+    if not hasattr(cotangent, "dtype") or (on_device and isinstance(cotangent, np.generic)):
+        return number(cotangent, spec.dtype, primal(value))
     return cotangent if cotangent.dtype == spec.dtype else cotangent.astype(spec.dtype)
 
 

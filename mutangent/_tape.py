@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
-from ._arrays import Spec, describe, is_plain_array, zeros
+from ._arrays import Spec, describe, is_on_device, is_plain_array, namespace_of, overlap, zeros
 from ._errors import InPlaceError
 from ._rulebook import Rule
 from ._selected import (
@@ -200,12 +200,13 @@ class Tape:
     def constant(self, value: Any) -> Any:
         """A constant operand to be saved on this tape, safe from later changes of the caller's array.
 
-        A small array is copied. Of a large one a snapshot is taken at its first use, and the sweep refuses if the
-        array differs from it then.
+        A small array is copied, and so is one on a device, since comparing it later would have to wait for the device.
+        Of another large one a snapshot is taken at its first use, and the sweep refuses if the array differs from it
+        then.
         """
         if not is_plain_array(value):
             return value
-        if value.nbytes <= COPIED_BYTES:
+        if value.nbytes <= COPIED_BYTES or is_on_device(value):
             return value.copy()
         if id(value) not in self._constants:
             self._constants[id(value)] = (value, value.copy())
@@ -214,11 +215,16 @@ class Tape:
     def forget_constants(self, array: Any) -> None:
         """No longer check constants that share memory with `array`; the entries have copies of them now."""
         for key, (value, snapshot) in list(self._constants.items()):
-            if np.may_share_memory(value, array) and same_contents(value, snapshot):
+            if overlap(value, array) and same_contents(value, snapshot):
                 del self._constants[key]
 
     def note_read(self, array: Any) -> None:
-        """Remember the contents of an array of a field or argument, which only the recording may write until it ends."""
+        """Remember the contents of an array of a field or argument, which only the recording may write until it ends.
+
+        Not those of one on a device: to look at them later would be to wait for it.
+        """
+        if is_on_device(array):
+            return
         size = array.nbytes
         if size <= COMPARED_BYTES:  # comparing is faster than a checksum, which takes no memory
             self._read.append((array, array.tobytes() if size <= COPIED_BYTES else array.copy()))
@@ -460,7 +466,7 @@ def _pull_set_item(
     if is_plain_array(g):
         buffer = g if cotangents.owned[number] and cotangents.slots[number] is not g else g.copy()
         if written_shape is not None:
-            part = np.array(buffer[index])
+            part = buffer[index].copy()  # a NumPy scalar, of one element
             won = winners(index, buffer.shape)
             deliver(entries, cotangents, value, part if won is None else part * won)
         buffer[index] = 0
@@ -491,9 +497,13 @@ def winners(index: Any, shape: tuple[int, ...]) -> Any:
     """Where an assignment with repeated indices took effect: NumPy lets the last write win. None if all did."""
     if is_basic_index(index) or is_mask(index):
         return None
-    places = np.full(shape, -1)
+    library = namespace_of(
+        next((part for part in (index if type(index) is tuple else (index,)) if is_plain_array(part)), None)
+    )
+    places = library.full(shape, -1)
     selected = places[index]
-    count = np.arange(selected.size).reshape(selected.shape)
+    count = library.arange(selected.size).reshape(selected.shape)
     places[index] = count
     won = places[index] == count
-    return None if won.all() else won
+    # On a device the question whether all did would have to wait for the answer.
+    return None if library is np and won.all() else won

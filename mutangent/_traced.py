@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._arrays import COMPLEX128, FLOAT64, describe, is_array, is_differentiable, spec_of
+from ._arrays import COMPLEX128, FLOAT64, describe, is_array, is_differentiable, is_on_device, spec_of
 from ._errors import CheckpointError, GradientTypeError, NoRuleError, TracedValueError
 from ._tape import CALL, LEAF, UNPACK, Tape
 
@@ -60,7 +60,13 @@ class TracedArray(_MatchedAsArray):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        # So that `isinstance(x, np.ndarray)` in users' code and validators answers as in the plain run.
+        # So that `isinstance(x, np.ndarray)` in users' code and validators answers as in the plain run. CuPy believes it
+        # too, and then refuses `c @ t`: so for its arrays the answer is the truth.
+        plain = primal(self)
+        return TracedArray if is_on_device(plain) else type(plain)
+
+    @property
+    def _kind(self) -> type:
         return type(primal(self))
 
     @property
@@ -144,6 +150,11 @@ class TracedArray(_MatchedAsArray):
             "Use x as it is; write np.stack([x, y]) for np.array([x, y]); for plain[i] = x make the array with "
             "np.zeros_like(x), or hold it in a field",
         )
+        if is_on_device(value):
+            raise TypeError(
+                f"{describe(value)} is on a device, and NumPy would copy it to the host. Write "
+                "cupy.asnumpy(mutangent.primal(x)) if that is meant."
+            )
         if copy is False:
             return np.asarray(value, dtype)
         # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable, spec_of
+from ._arrays import describe, is_array, is_differentiable, number, spec_of
 from ._errors import GradientTypeError
 from ._fields import is_captured
 from ._identity import IdentityMap
@@ -116,7 +116,7 @@ def value_and_grad(
 
         recording, descriptions, traced, out = _record(call, args, chosen, target)
         node = recording.node_of(traced)
-        seeds = [] if node is None else [(node, spec_of(primal(traced)).dtype.type(1))]
+        seeds = [] if node is None else [(node, number(1, spec_of(primal(traced)).dtype, primal(traced)))]
         gradients = recording.gradients(seeds, free=True)
         tangents = tuple([gradients.of(description, dense=True) for description in descriptions])
         return out, tangents[0] if single else tangents

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ._arrays import is_array
+from ._arrays import ARRAYS, is_array
 from ._tape import Tape
 from ._traced import TracedArray, new_constant, new_traced, primal
 
@@ -127,7 +127,7 @@ def makes_view(y: Any, x: TracedArray, how: Again) -> bool:
 
 def is_view_of(y: Any, x: Any) -> bool:
     """Whether NumPy made `y` as a view of the memory of `x`."""
-    if type(y) is not np.ndarray or type(x) is not np.ndarray:
+    if type(y) not in ARRAYS or type(x) not in ARRAYS:
         return False
     return y is x or (y.base is not None and (y.base is x or y.base is x.base))
 
@@ -257,4 +257,4 @@ def quiet_view(value: Any, base: TracedArray, how: Any) -> TracedArray:
 def is_item_view(value: Any, index: Any) -> bool:
     """Whether `value`, taken by a basic index, is a view, not a number."""
     parts = index if type(index) is tuple else (index,)
-    return is_array(value) and not any(type(part) is np.ndarray for part in parts)
+    return is_array(value) and not any(type(part) in ARRAYS for part in parts)

@@ -55,6 +55,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_jvp",
             "_jacobians",
             "_layout",
+            "_device",
             "_pairing",
             "_parameters",
             "_copies",
@@ -66,6 +67,7 @@ FLOORS: list[tuple[int, set[str]]] = [
     (6, {"nn._fused"}),
     (7, {"nn.*", "optim.*"}),
     (7, {"scipy.*"}),
+    (8, {"__main__"}),
 ]
 
 # These stand on the public API alone: from the floors below they import only what `mutangent/__init__.py`
@@ -81,6 +83,7 @@ OPTIONAL_DEPENDENCIES = {
     "rules.scipy_linalg": {"scipy"},
     "rules.scipy_signal": {"scipy"},
     "scipy.*": {"scipy"},
+    "_device": {"cupy"},
 }
 
 

@@ -85,7 +85,9 @@ class Dense:
                     f"Dense({W}, {b}) draws its weights from an explicit generator: "
                     f"write Dense({W}, {b}, rng=np.random.default_rng(seed))"
                 )
-            W, b = glorot_uniform(rng, int(b), int(W), dtype), zeros(int(b), dtype=dtype)
+            inputs, outputs = int(W), int(b)
+            W = glorot_uniform(rng, outputs, inputs, dtype)
+            b = zeros(outputs, dtype=dtype, like=W)
         self.W = W  # type: ignore[assignment]  # the overloads leave only two arrays
         self.b = b  # type: ignore[assignment]
         self.activation = activation

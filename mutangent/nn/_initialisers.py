@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mutangent._device import array_module
+
 
 def glorot_uniform(
     rng: np.random.Generator, out: int, in_: int, dtype: DTypeLike = np.float32
@@ -18,8 +20,8 @@ def glorot_uniform(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where the numbers come from.
+    rng : numpy.random.Generator or cupy.random.Generator
+        Where the numbers come from; CuPy's gives arrays of CuPy's.
     out, in_ : int
         Number of rows and of columns.
     dtype : dtype, default float32
@@ -36,17 +38,18 @@ def glorot_uniform(
     >>> W.shape, W.dtype
     ((2, 3), dtype('float32'))
     """
-    if not isinstance(rng, np.random.Generator):
+    kind: type = type(rng)
+    if not (issubclass(kind, np.random.Generator) or kind.__module__.startswith("cupy.random.")):
         raise TypeError(
             f"weights are drawn from an explicit generator, and rng is {rng!r}: "
             "pass rng=np.random.default_rng(seed)"
         )
     bound = np.sqrt(6 / (in_ + out))
-    return rng.uniform(-bound, bound, (out, in_)).astype(dtype)
+    return rng.uniform(-float(bound), float(bound), (out, in_)).astype(dtype)
 
 
-def zeros(*shape: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """An array of zeros, float32 unless said otherwise: what biases and initial states start from.
+def zeros(*shape: int, dtype: DTypeLike = np.float32, like: Any = None) -> NDArray[Any]:
+    """An array of zeros, float32 unless said otherwise, in the array library of `like`: what biases and states start from.
 
     Examples
     --------
@@ -54,4 +57,5 @@ def zeros(*shape: int, dtype: DTypeLike = np.float32) -> NDArray[Any]:
     array([[0.],
            [0.]], dtype=float32)
     """
-    return np.zeros(shape, dtype)
+    made: NDArray[Any] = array_module(like).zeros(shape, dtype)
+    return made

@@ -145,12 +145,13 @@ def RNN(  # noqa: N802 - the name of the layer, as if it were a class
     >>> net(np.ones((2, 5))).shape
     (3, 5)
     """
+    Wi = glorot_uniform(rng, out, in_, dtype)
     return Recur(
         RNNCell(
-            Wi=glorot_uniform(rng, out, in_, dtype),
+            Wi=Wi,
             Wh=glorot_uniform(rng, out, out, dtype),
-            b=zeros(out, dtype=dtype),
-            state0=zeros(out, 1, dtype=dtype),
+            b=zeros(out, dtype=dtype, like=Wi),
+            state0=zeros(out, 1, dtype=dtype, like=Wi),
             activation=activation,
         )
     )
@@ -179,15 +180,16 @@ def LSTM(  # noqa: N802
     (3, 5)
     >>> h, c = net.state
     """
-    b = zeros(4 * out, dtype=dtype)
+    Wi = glorot_uniform(rng, 4 * out, in_, dtype)
+    b = zeros(4 * out, dtype=dtype, like=Wi)
     b[out : 2 * out] = 1
     return Recur(
         LSTMCell(
-            Wi=glorot_uniform(rng, 4 * out, in_, dtype),
+            Wi=Wi,
             Wh=glorot_uniform(rng, 4 * out, out, dtype),
             b=b,
             # Two arrays: one array under both would be one parameter, updated by the sum of their gradients.
-            state0=(zeros(out, 1, dtype=dtype), zeros(out, 1, dtype=dtype)),
+            state0=(zeros(out, 1, dtype=dtype, like=Wi), zeros(out, 1, dtype=dtype, like=Wi)),
         )
     )
 
@@ -212,12 +214,13 @@ def GRU(  # noqa: N802
     >>> net(np.ones((2, 5, 7))).shape
     (3, 5, 7)
     """
+    Wi = glorot_uniform(rng, 3 * out, in_, dtype)
     return Recur(
         GRUCell(
-            Wi=glorot_uniform(rng, 3 * out, in_, dtype),
+            Wi=Wi,
             Wh=glorot_uniform(rng, 3 * out, out, dtype),
-            b=zeros(3 * out, dtype=dtype),
-            state0=zeros(out, 1, dtype=dtype),
+            b=zeros(3 * out, dtype=dtype, like=Wi),
+            state0=zeros(out, 1, dtype=dtype, like=Wi),
         )
     )
 

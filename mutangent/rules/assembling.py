@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import as_array
 from .._rulebook import composed
 from .dispatch import array_of, plain
 from .indexing import size_of
@@ -45,7 +46,7 @@ composed(np.block, blocks)
 
 
 def chosen(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    number = np.asarray(a)  # whole numbers, never traced
+    number = as_array(a)  # whole numbers, never traced
     count = len(choices)
     if mode == "wrap":
         number = np.remainder(number, count)
@@ -78,7 +79,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         not isinstance(condlist[0], list) and np.ndim(condlist[0]) == 0 and np.ndim(x)
     ):
         condlist = [condlist]
-    conditions = [np.broadcast_to(np.asarray(plain(each), bool), np.shape(x)) for each in condlist]
+    conditions = [np.broadcast_to(as_array(plain(each), bool), np.shape(x)) for each in condlist]
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
     elif len(funclist) != len(conditions):

@@ -167,7 +167,7 @@ def tensordot_left_pullback(g: Any, _y: Any, _a: Any, b: Any, axes: Axes = 2) ->
     b = conjugated(b)
     of_a, of_b = summed_axes(axes, _a.ndim, b.ndim)
     free_a, free_b = others(_a.ndim, of_a), others(b.ndim, of_b)
-    found = np.tensordot(g, b, (list(range(len(free_a), g.ndim)), free_b))
+    found = np.tensordot(g, b, (tuple(range(len(free_a), g.ndim)), tuple(free_b)))
     # Now the free axes of a come first, then the summed ones in the order they have in b.
     order = free_a + [of_a[of_b.index(k)] for k in sorted(of_b)]
     return np.transpose(found, [order.index(k) for k in range(_a.ndim)])
@@ -177,7 +177,7 @@ def tensordot_right_pullback(g: Any, _y: Any, a: Any, _b: Any, axes: Axes = 2) -
     a = conjugated(a)
     of_a, of_b = summed_axes(axes, a.ndim, _b.ndim)
     free_a, free_b = others(a.ndim, of_a), others(_b.ndim, of_b)
-    found = np.tensordot(a, g, (free_a, list(range(len(free_a)))))
+    found = np.tensordot(a, g, (tuple(free_a), tuple(range(len(free_a)))))
     order = [of_b[of_a.index(k)] for k in sorted(of_a)] + free_b
     return np.transpose(found, [order.index(k) for k in range(_b.ndim)])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import describe, is_plain_array
+from .._arrays import arange, as_array, describe, is_plain_array
 from .._errors import TracedValueError
 from .._rulebook import composed
 from .indexing import size_of
@@ -48,7 +48,7 @@ def copied_to(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True)
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     require_traced(a, "np.put")
-    numbers = np.ravel(np.asarray(ind, np.intp))
+    numbers = np.ravel(as_array(ind, np.intp))
     size = size_of(a.shape)
     if numbers.size and not size:
         raise IndexError("cannot replace elements of an empty array")
@@ -66,7 +66,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
     require_traced(arr, "np.place")
-    chosen = np.reshape(np.asarray(mask, bool), arr.shape)
+    chosen = np.reshape(as_array(mask, bool), arr.shape)
     count = int(np.count_nonzero(chosen))
     if count and not np.size(vals):
         raise ValueError("Cannot insert from an empty array!")
@@ -76,7 +76,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 def put_mask(a: Any, mask: Any, values: Any) -> None:
     require_traced(a, "np.putmask")
-    chosen = np.reshape(np.asarray(mask, bool), a.shape)
+    chosen = np.reshape(as_array(mask, bool), a.shape)
     if np.size(values):
         a[chosen] = np.reshape(repeated(values, chosen.size), chosen.shape)[chosen]
 
@@ -85,7 +85,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     require_traced(a, "np.fill_diagonal")
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
-    numbers = np.arange(size_of(a.shape))
+    numbers = arange(size_of(a.shape), a)
     if a.ndim == 2:
         columns = a.shape[1]
         numbers = numbers[: None if wrap else columns * columns : columns + 1]

@@ -140,7 +140,8 @@ def sorted_along(
 ) -> Any:
     if axis is None:
         a, axis = np.ravel(a), -1
-    return np.take_along_axis(a, np.argsort(a, axis=axis, kind=kind, stable=stable), axis=axis)
+    settings: dict[str, Any] = {} if stable is None else {"stable": stable}  # CuPy has no such keyword
+    return np.take_along_axis(a, np.argsort(a, axis=axis, kind=kind, **settings), axis=axis)
 
 
 composed(np.sort, sorted_along)

@@ -136,7 +136,10 @@ def nan_product(
     initial: Any = 1,
     where: Any = True,
 ) -> Any:
-    return np.prod(numbers_in(a, 1), axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+    settings: dict[str, Any] = {} if where is True else {"where": where}  # CuPy has no such keywords
+    if type(initial) is not int or initial != 1:
+        settings["initial"] = initial
+    return np.prod(numbers_in(a, 1), axis=axis, dtype=dtype, keepdims=keepdims, **settings)
 
 
 composed(np.nanprod, nan_product)

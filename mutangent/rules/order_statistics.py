@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from .._arrays import arange, beside
 from .._rulebook import composed, no_rule
 from .dispatch import is_traced, plain
 from .indexing import size_of
@@ -61,9 +62,9 @@ def positions(s: Any, q: Any, method: Any, skip_nan: bool) -> Any:
             raise no_rule(np.quantile, f" with respect to q and method={method!r}")
         return q * (n - 1)
     if skip_nan:
-        ranks = np.arange(n, dtype=np.float64).reshape((n,) + (1,) * (s.ndim - 1))
+        ranks = arange(n, s, np.float64).reshape((n,) + (1,) * (s.ndim - 1))
         return np.nanquantile(np.where(np.isnan(plain(s)), np.nan, ranks), q, axis=0, method=method)
-    return np.quantile(np.arange(n, dtype=np.float64), q, method=method)
+    return np.quantile(arange(n, s, np.float64), q, method=method)
 
 
 def quantiles(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Any:
@@ -145,7 +146,7 @@ def quantile_function(scale: float, skip_nan: bool) -> Callable[..., Any]:
         *,
         weights: Any = None,
     ) -> Any:
-        q = np.array(q) if isinstance(q, list | tuple) else q
+        q = beside(np.array(q), a) if isinstance(q, list | tuple) else q
         q = q if scale == 1 else q / scale
         if weights is not None:
             return weighted_quantiles(a, q, axis, method, keepdims, skip_nan, weights)

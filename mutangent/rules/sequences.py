@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import arange, beside
 from .._rulebook import composed, function
 from .assembling import in_dtype
 from .dispatch import array_of, strong
@@ -24,7 +25,7 @@ def steps(start: Any, stop: Any, num: int, endpoint: bool) -> tuple[Any, Any]:
     start, stop = array_of(start), array_of(stop)
     delta = strong(stop - start)
     dtype = np.result_type(start, stop, float(num))
-    count = np.arange(num, dtype=np.real(np.zeros((), dtype)).dtype)
+    count = arange(num, delta, np.real(np.zeros((), dtype)).dtype)
     count = count.reshape((num,) + (1,) * np.ndim(delta))
     divisions = num - 1 if endpoint else num
     if divisions <= 0:
@@ -32,7 +33,7 @@ def steps(start: Any, stop: Any, num: int, endpoint: bool) -> tuple[Any, Any]:
     step = delta / divisions
     y = count * step + start
     if endpoint and num > 1:
-        y = np.concatenate([y[:-1], as_row(stop, np.shape(delta), dtype)])
+        y = np.concatenate([y[:-1], as_row(beside(stop, y), np.shape(delta), dtype)])
     return np.astype(y, dtype) if y.dtype != dtype else y, step
 
 

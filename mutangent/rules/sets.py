@@ -22,7 +22,8 @@ def partitioned(
 ) -> Any:
     if axis is None:
         a, axis = np.ravel(a), -1
-    return np.take_along_axis(a, np.argpartition(plain(a), kth, axis, kind), axis=axis)
+    settings = {} if kind == "introselect" else {"kind": kind}  # CuPy has no such keyword
+    return np.take_along_axis(a, np.argpartition(plain(a), kth, axis, **settings), axis=axis)
 
 
 def as_complex(a: Any) -> Any:

@@ -47,14 +47,14 @@ def least_squares(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any,
     epsilon = float(np.finfo(a.dtype).eps)
     cutoff = epsilon * max(m, n) if rcond is None else epsilon if rcond < 0 else rcond
     x = np.matmul(np.linalg.pinv(a, cutoff), b)
-    s = np.linalg.svdvals(a)
+    s = np.linalg.svd(a, compute_uv=False)
     rank = np.sum(plain(s) > cutoff * plain(s)[:1])
     if rank == n and m > n:
         left = np.absolute(b - np.matmul(a, x))
         residuals = np.sum(left * left, axis=0, keepdims=b.ndim == 1)
     else:
         residuals = np.zeros_like(np.real(plain(b)), shape=(0,))
-    return x, residuals, np.int32(rank), s
+    return x, residuals, rank.astype(np.int32), s
 
 
 composed(np.linalg.lstsq, least_squares)
@@ -62,7 +62,7 @@ composed(np.linalg.lstsq, least_squares)
 
 def condition(x: Any, p: Any = None) -> Any:
     if p is None or p in (2, -2):
-        s = np.linalg.svdvals(x)
+        s = np.linalg.svd(x, compute_uv=False)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     return np.linalg.norm(x, p, axis=(-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, axis=(-2, -1))
 

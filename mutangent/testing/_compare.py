@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mutangent._arrays import is_array, is_differentiable, spec_of
+from mutangent._arrays import is_array, is_differentiable, on_host, spec_of
 from mutangent._fields import is_captured, schema_of
 from mutangent._tangent import children
 
@@ -22,7 +22,7 @@ def close(a: Any, b: Any, eps: float = 0.0) -> bool:
 
     Rounding is that of their dtype, or `eps`, of a coarser one that they were computed in.
     """
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = np.asarray(on_host(a)), np.asarray(on_host(b))
     if a.size == 0 or a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
     finite = np.isfinite(a) & np.isfinite(b)
@@ -103,4 +103,6 @@ def _spec(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return np.array2string(np.asarray(value), threshold=20, edgeitems=2, separator=", ").replace("\n", "")
+    return np.array2string(np.asarray(on_host(value)), threshold=20, edgeitems=2, separator=", ").replace(
+        "\n", ""
+    )

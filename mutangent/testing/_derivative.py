@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mutangent._arrays import spec_of
+from mutangent._arrays import on_host, spec_of
 
 from ._call import output_name
 from ._modes import MODES, Mode
@@ -73,12 +73,12 @@ class _Comparison:
 
 def _comparable(point: Point, mode: Mode, change: Change) -> list[Any]:
     """The cotangents, without those of outputs that forward mode cannot tell: 0 times an infinite derivative is nan."""
-    moving = all(np.isfinite(np.asarray(leaf.value)).all() for leaf in point.entry.slots)
+    moving = all(np.isfinite(np.asarray(on_host(leaf.value))).all() for leaf in point.entry.slots)
     push: Callable[[list[Any]], list[Any]] | None = getattr(mode, "push", None)
     if moving or push is None:
         return point.bars
     bars = [
-        None if bar is None else np.where(np.isfinite(np.asarray(dot)), bar, 0)
+        None if bar is None else np.where(np.isfinite(np.asarray(on_host(dot))), on_host(bar), 0)
         for bar, dot in zip(point.bars, push(change.entries), strict=True)
     ]
     return point.like_outputs(bars)

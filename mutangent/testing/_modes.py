@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mutangent._arrays import describe, is_array, spec_of
+from mutangent._arrays import describe, is_array, on_host, spec_of
 from mutangent._jvp import jvp
 from mutangent._tangent import ZeroTangent
 from mutangent._transforms import vjp
@@ -82,7 +82,7 @@ class Reverse:
             if not isinstance(tangent, ZeroTangent):
                 way = entries[leaf.slot]
                 # What does not move is not checked, also where its derivative is inf or nan.
-                terms.append(products(np.where(way == 0, 0, tangent), way))
+                terms.append(products(np.where(way == 0, 0, on_host(tangent)), way))
         return terms
 
     def contraction(self) -> Callable[..., Any]:

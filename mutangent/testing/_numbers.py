@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mutangent._arrays import is_array, spec_of
+from mutangent._arrays import beside, is_array, is_on_device, on_host, spec_of
+from mutangent._traced import primal
 
 
 def random_like(rng: np.random.Generator, value: Any) -> Any:
@@ -28,19 +29,20 @@ def cast(number: Any, like: Any) -> Any:
     if not is_array(like):
         return type(like)(number)
     made = np.empty_like(like)
-    made[...] = number
-    made.flags.writeable = like.flags.writeable
+    made[...] = beside(number, like)
+    if not is_on_device(like):
+        made.flags.writeable = like.flags.writeable
     return made
 
 
 def copy_of(value: Any) -> Any:
     """A value like a given one that may be written to."""
-    return np.array(value) if is_array(value) else value
+    return value.copy() if is_on_device(value) else np.array(value) if is_array(value) else value
 
 
 def double(value: Any) -> Any:
-    """A plain number or array as an array in double precision."""
-    array = np.asarray(value)
+    """A plain number or array as an array in double precision, in the host's memory."""
+    array = np.asarray(on_host(value))
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
@@ -65,6 +67,7 @@ def traced_inner(tangent: Any, direction: Any) -> Any:
     wide = np.dtype(np.complex128 if spec.dtype.kind == "c" else np.float64)
     if spec.dtype != wide:
         tangent = tangent.astype(wide)
+    direction = beside(direction, primal(tangent))
     terms = np.real(tangent * np.conj(direction)) if wide.kind == "c" else tangent * direction
     return np.sum(terms) if spec.shape else terms
 
@@ -82,7 +85,7 @@ def coordinates_of(numbers: list[Any]) -> list[Coordinate]:
         (position, index, unit)
         for position, number in enumerate(numbers)
         if number is not None
-        for index in np.flatnonzero(number).tolist()
+        for index in np.flatnonzero(on_host(number)).tolist()
         for unit in ((1, 1j) if spec_of(number).dtype.kind == "c" else (1,))
     ]
 

@@ -22,9 +22,8 @@ def is_object(value: Any) -> bool:
 
 def is_differentiable(value: Any) -> bool:
     """Whether `value` is a float or complex number or array."""
-    return (
-        isinstance(value, np.ndarray | np.generic | float | complex) and np.asarray(value).dtype.kind in "fc"
-    )
+    dtype = getattr(value, "dtype", None)
+    return isinstance(value, float | complex) if dtype is None else dtype.kind in "fc"
 
 
 def children_of(value: Any) -> dict[Any, Any]:
@@ -72,7 +71,7 @@ class Entry:
                 for name, value in held.items():
                     put_field(part, name, value)
         for array, contents in self.arrays:
-            if array.flags.writeable:
+            if getattr(array.flags, "writeable", True):
                 array[...] = contents
 
 

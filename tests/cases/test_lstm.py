@@ -85,7 +85,7 @@ def test_an_lstm_with_a_pair_for_its_state(xp):
 def test_the_loss_is_that_of_the_plain_run(xp):
     for _ in range(3):
         value, _ = mt.value_and_grad(loss)(Unit(*weights(xp), 0.5, -0.25))
-        assert value == pytest.approx(LOSS, rel=1e-12)
+        assert float(value) == pytest.approx(LOSS, rel=1e-12)
 
 
 def test_the_inputs_of_an_lstm_agree_with_finite_differences(xp):

@@ -148,7 +148,7 @@ def test_the_gates_of_the_lstm_have_the_order_and_the_gradients_of_case_30():
         b=np.array([0.0, 1.0, 0.0, 0.0]),
         state0=(np.array([[0.5]]), np.array([[-0.25]])),
     )
-    assert loss(nn.Recur(cell)) == pytest.approx(0.009002446717508, rel=1e-10)
+    assert float(loss(nn.Recur(cell))) == pytest.approx(0.009002446717508, rel=1e-10)
     expected = Fields(
         cell=Fields(
             Wi=[[-0.0316983], [0.00424801], [0.01605148], [-0.01367024]],

@@ -1,0 +1,102 @@
+"""Where the suite's result on CuPy's arrays is not NumPy's, and why.
+
+Patterns are those of `fnmatch`, for the ids of tests. The docs' page on GPUs says the same for users.
+"""
+
+from fnmatch import fnmatchcase
+
+NUMPY_PROGRAMS = "NumPy programs; what they show does not depend on the array library"
+NO_ARRAYS = "not about arrays"
+NO_SCIPY = "SciPy has no functions of CuPy arrays"
+TIME = "measures time, memory or many steps, which the emulated kernels have too much of"
+SAME_ROWS = "the same rules with other operands: NumPy's run covers the expressions"
+HOST_TEXTS = (
+    "compares texts of messages, or uses what only NumPy's arrays have; gone through for NumPy only so far"
+)
+
+# Left out.
+NOT_RUN = {
+    "tests/examples/*": NUMPY_PROGRAMS,
+    "tests/oracle/*": NUMPY_PROGRAMS,
+    "tests/programs/*": NUMPY_PROGRAMS,
+    "tests/test_docs.py*": NUMPY_PROGRAMS,
+    "tests/in_place/test_random_programs.py*": NUMPY_PROGRAMS,
+    "tests/test_benchmarks.py*": NO_ARRAYS,
+    "tests/test_import_time.py*": NO_ARRAYS,
+    "tests/test_architecture.py*": NO_ARRAYS,
+    "tests/test_collector.py*": NO_ARRAYS,
+    "tests/rules/test_coverage.py*": NO_ARRAYS,
+    "tests/scipy/*": NO_SCIPY,
+    "tests/rules/test_special.py*": NO_SCIPY,
+    "tests/array_api/*": "the namespace of the array API standard makes NumPy arrays",
+    "tests/cases/test_long_runs.py*": TIME,
+    "*memory*": TIME,
+    "*costs_time_in_proportion*": TIME,
+    "*a_long_chain_of_objects_needs_no_recursion*": TIME,
+    "*never_wrong*": TIME,
+    "tests/rules/test_dtypes.py*": SAME_ROWS,
+    "tests/rules/test_edges.py*": SAME_ROWS,
+    "tests/rules/test_forward.py*": SAME_ROWS,
+    "tests/rules/test_ufunc_methods.py*": SAME_ROWS,
+    "tests/rules/test_singular_points.py*": SAME_ROWS,
+    "tests/rules/test_refusals.py*": SAME_ROWS,
+    "tests/rules/test_derivatives.py::test_[!d]*": SAME_ROWS,
+    "tests/errors/*": HOST_TEXTS,
+    "tests/testing/*": HOST_TEXTS,
+    "tests/diagnose/*": HOST_TEXTS,
+    "tests/tree/*": HOST_TEXTS,
+    "tests/test_*": HOST_TEXTS,
+}
+
+CONTAINER = "CuPy returns a list where NumPy returns a tuple, or the other way round; a recorded run gives NumPy's kind"
+FROM_NUMBERS = "made from numbers alone: a recorded run gives NumPy's arrays, as NumPy's function does"
+NO_WHERE = "CuPy's reductions have no where="
+NO_READ_ONLY = "CuPy has no read-only arrays"
+NO_WAITING = "to notice that an array on a device was overwritten would be to wait for the device"
+LISTS = "CuPy does not take or compare lists here"
+
+# What fails, with the reason.
+DIFFERENT = {
+    "*finite_differences[[]gradient-*": CONTAINER,
+    "*finite_differences[[]atleast_?d-*": CONTAINER,
+    "*finite_differences[[]meshgrid-*": CONTAINER,
+    "*finite_differences[[]broadcast_arrays-*": FROM_NUMBERS,
+    "*finite_differences[[]linspace-*": FROM_NUMBERS,
+    "*finite_differences[[]logspace-*": FROM_NUMBERS,
+    "*finite_differences[[]geomspace-*": FROM_NUMBERS,
+    "*finite_differences[[]average-*": FROM_NUMBERS,
+    "*finite_differences[[]full_like-*": FROM_NUMBERS,
+    "*finite_differences[[]cov-*": "CuPy 14.2 centres weighted data by the mean without weights; a recorded run is right",
+    "*finite_differences[[]histogram*": "CuPy has no histogram_bin_edges, which the rule asks for the edges",
+    "*finite_differences[[]nanmedian-*": "CuPy has no nanquantile, which the rule asks where the ranks lie",
+    "*finite_differences[[]append-*": LISTS,
+    "*finite_differences[[]bincount-*": LISTS,
+    "*finite_differences[[]piecewise-*": LISTS,
+    "*finite_differences[[]interp-*": LISTS,
+    "*again_and_again[[]sum where-*": NO_WHERE,
+    "*again_and_again[[]mean where-*": NO_WHERE,
+    "*again_and_again[[]interp*": LISTS,
+    "*test_out_with_where": "CuPy's ufuncs have no where=",
+    "*entry_values_are_put_back_into_the_same_objects": LISTS,
+    "*a_masked_reset_in_the_loss_cuts_where_the_mask_says*": LISTS,
+    "*a_hook_for_the_whole_class*": "isinstance(x, cupy.ndarray) is false for a traced array, or CuPy would refuse c @ x",
+    "*an_exception_in_a_pullback_leaves*": FROM_NUMBERS,
+    "*a_traced_value_kept_outside_objects*": "CuPy refuses np.asarray of its arrays",
+    "*a_recurrent_layer_is_left_as_by_the_plain_run[[]LSTM]": "CuPy refuses np.asarray of its arrays",
+    "*a_block_of_an_array_made_like_a_traced_one_is_written*": FROM_NUMBERS,
+    "*the_same_array_in_two_fields_is_written_through_either": "CuPy assigns no NumPy array to x[...]",
+    "*a_broadcast_view_is_read_only*": NO_READ_ONLY,
+    "*a_diagonal_is_read_only*": NO_READ_ONLY,
+    "*a_value_of_an_ended_context_cannot_be_overwritten": NO_READ_ONLY,
+    "*the_entry_array_overwritten_before_the_pullback_is_an_error": NO_WAITING,
+    "*test_add_at_adds_for_every_repetition": "CuPy takes no lists as indices of np.add.at",
+    "*test_subtract_at_subtracts_for_every_repetition": "CuPy has no subtract.at",
+    "*test_elements_are_read_and_written_by_flat": "CuPy's x.flat takes slices only",
+    "*test_flat_is_assigned_as_a_whole": "CuPy's x.flat cannot be assigned",
+    "*test_numbers_taken_from_an_array_do_not_follow_it": "CuPy's x[0] is a view, and NumPy's a number",
+}
+
+
+def reason_in(table: dict[str, str], test: str) -> str:
+    """The reason for a test, or an empty text."""
+    return next((reason for pattern, reason in table.items() if fnmatchcase(test, pattern)), "")

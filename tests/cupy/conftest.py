@@ -1,0 +1,20 @@
+"""These tests bring their CuPy arrays along: in the host's memory, unless the run is on a device."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def cp(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """CuPy, working on the host's memory if this run has no device."""
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed: pip install cupy-cuda13x")
+    arrays = request.config.getoption("--arrays")
+    if arrays == "cupy-host" or request.config.getoption("-m") == "gpu" or arrays == "cupy":
+        yield cupy
+        return
+    from tests.arrays.cupy_on_host import on_host
+
+    with on_host():
+        yield cupy
