@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from ._arrays import is_array, is_differentiable
+from ._arrays import is_array, is_differentiable, overlap
 from ._layout import Group, Layout, Leaf, Object, Place
 from ._tangent import NONE, ZERO, Tangent, rebuild
 from ._traced import TracedArray, primal
@@ -197,7 +197,7 @@ def refuse_overlaps(leaves: Iterable[Leaf]) -> None:
     for group in views.values():
         for number, (array, leaf) in enumerate(group):
             for other, other_leaf in group[:number]:
-                if array is not other and np.shares_memory(array, other):
+                if array is not other and overlap(array, other):
                     places = [place_name(place.parent, place.key) for place in (other_leaf, leaf)]
                     raise ValueError(
                         f"{' and '.join(places)} hold arrays that overlap in memory, but are not one array, so they would "

@@ -119,7 +119,7 @@ def weighted_quantiles(
     order = np.argsort(plain(unsorted), axis=0)
     s = np.take_along_axis(unsorted, order, axis=0)
     weights = np.take_along_axis(weights_in_front(weights, a, axis), order, axis=0)
-    ranks = np.arange(s.shape[0], dtype=np.float64).reshape((-1,) + (1,) * (s.ndim - 1))
+    ranks = arange(s.shape[0], s, np.float64).reshape((-1,) + (1,) * (s.ndim - 1))
     ranks = np.where(np.isnan(plain(s)), np.nan, ranks)
     at = (np.nanquantile if skip_nan else np.quantile)(ranks, q, axis=0, method=method, weights=weights)
     unknown = np.isnan(at)
