@@ -467,9 +467,9 @@ def checkpointed(draw: Draw, scope: Scope) -> str:
     """A checkpointed function that reads and writes objects."""
     inside = block(draw, attrs.evolve(scope, here=False, checkpointed=False))
     result = number(draw, attrs.evolve(scope, here=False))
-    arguments = f"{node(draw, scope)}, {stored_number(draw, scope)}, s, w, t"
+    arguments = f"{node(draw, scope)}, {stored_number(draw, scope)}, s, w, t, a, b"
     return (
-        f"def segment(m, z, s, w, t):\n    k, u = m.child, 0.5 * w\n    start = m.x * z\n{inside}\n"
+        f"def segment(m, z, s, w, t, a, b):\n    k, u = m.child, 0.5 * w\n    start = m.x * z\n{inside}\n"
         f"    return start * np.sin(start + {result})\n"
         f"t = np.tanh(mt.checkpoint(segment)({arguments}))"
     )
