@@ -301,6 +301,10 @@ class Overlay:
         if not final:
             return
         self._freeze_containers(records, final)
+        if lowerer.copy_computed:  # first what was computed, since constants may be the same arrays
+            for _, _, value in final:
+                if type(value) is TracedArray and not value._tape.asleep:
+                    lowerer.lower(value)
         for record, name, value in final:
             obj, field = record.obj, record.schema.fields[name]
             if value is not MISSING:

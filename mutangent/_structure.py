@@ -403,7 +403,9 @@ class Lowerer:
         """`settle`, with a copy of what was computed inside. Copies of one array are one array."""
         root = root_of(traced)
         if not is_array(primal(traced)) or is_entry(root):
-            return settle(traced)
+            plain = settle(traced)
+            known = self.copies.get(id(plain))  # a constant that `pause` took from what was computed
+            return plain if known is None else known[1]
         base = base_of(traced)
         # Two traced values may stand for one array: in a deep copy, in what a rule returned.
         whole = settle(traced) if base is None else traced

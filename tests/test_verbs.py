@@ -290,3 +290,22 @@ def test_a_deep_copy_keeps_one_array_one(run):
     run(copied, o)
     assert o.items[0].a is o.items[0].b
     assert o.items[0].a is not x
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_constant_that_pause_took_from_a_computed_array_is_that_array_afterwards(first):
+    def share(o):
+        computed = np.tanh(o.a)
+        with mt.pause():
+            constant = np.asarray(computed)
+        o.a, o.b = (computed, constant) if first == "a" else (constant, computed)
+        return np.sum(computed**2)
+
+    o = Pair(np.array([1.0, 2.0]))
+    x = o.a
+    _, pullback = mt.vjp(share, o)
+    before = pullback(1.0)[0].a
+    assert o.a is o.b
+    o.a[:] = 0.0  # nothing that the pullback reads
+    np.testing.assert_array_equal(pullback(1.0)[0].a, before)
+    np.testing.assert_allclose(before, 2 * np.tanh(x) * (1 - np.tanh(x) ** 2))
