@@ -192,6 +192,10 @@ class _FirstRun(Recording):
 
     looks_at_arrays = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.tape.gives_copies = True
+
     def commit(self) -> None:
         frame: Any = self.outer
         for root, array in self.tape.shadowed.values():

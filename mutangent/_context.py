@@ -17,7 +17,7 @@ from ._recording import Gradients, Recording, match, zero_like
 from ._structure import Leaf
 from ._tangent import ZERO, Tangent, children, map_container
 from ._tape import Tape
-from ._traced import TracedArray, require_scalar
+from ._traced import TracedArray, gives_copies, require_scalar
 from ._traced import primal as plain
 
 
@@ -372,10 +372,7 @@ def primal(x: Any) -> Any:
     value = plain(x)
     if type(x) is not TracedArray or not is_plain_array(value):
         return value
-    layer: Any = x
-    while type(layer) is TracedArray and layer._tape.all is None:
-        layer = layer._value
-    return value if type(layer) is TracedArray else value.copy()
+    return value.copy() if gives_copies(x) else value
 
 
 def stop_gradient(x: Any) -> Any:

@@ -103,6 +103,7 @@ class Tape:
         "detached",
         "discarded",
         "entries",
+        "gives_copies",
         "kept",
         "last_row",
         "leaf_ids",
@@ -129,6 +130,8 @@ class Tape:
             entries  # the same list until the recording is closed, also in `pause()`
         )
         self.serial = next(_serials)
+        # Of the first run of a checkpointed function, which tells values by the identity of their arrays.
+        self.gives_copies = False
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._read: list[tuple[Any, Any]] = []

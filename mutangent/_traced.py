@@ -158,7 +158,7 @@ class TracedArray(_MatchedAsArray):
         if copy is False:
             return np.asarray(value, dtype)
         # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.
-        return np.array(value, dtype) if self._tape.all is None else np.asarray(value, dtype)
+        return np.array(value, dtype) if gives_copies(self) else np.asarray(value, dtype)
 
     def tolist(self) -> Any:
         return release(self, "x.tolist()", "Write list(x)").tolist()
@@ -192,6 +192,18 @@ def primal(x: Any) -> Any:
     while type(x) is TracedArray:
         x = x._value
     return x
+
+
+def gives_copies(x: TracedArray) -> bool:
+    """Whether the plain array of `x` is given out as a copy, since somebody may read it, or know it by its identity."""
+    layer: Any = x
+    while type(layer) is TracedArray:
+        if layer._tape.gives_copies:
+            return True
+        if layer._tape.all is not None:
+            return False
+        layer = layer._value
+    return True
 
 
 def _itself(value: Any) -> Any:

@@ -186,3 +186,29 @@ def test_a_list_of_a_field_that_is_returned_is_the_one_in_the_field():
     o = make()
     assert mt.grad(loss)(o).x.tolist() == [2.0, 0.0]
     assert o.a == [0.5, 0.3]
+
+
+def test_a_plain_value_that_a_checkpointed_function_keeps_or_returns_is_constant():
+    """The very array of an argument would be taken for the argument."""
+
+    def gradients(around):
+        x = np.array([1.0, 2.0])
+        box = Store(np.array([3.0, 4.0]), np.array([5.0, 6.0]))
+
+        @around
+        def step(box, x):
+            box.a = mt.primal(x)
+            with mt.pause():
+                held = np.asarray(box.x)
+            return held, x * box.x
+
+        def loss(box, x):
+            held, y = step(box, x)
+            return np.sum(box.a * y) + np.sum(held * held * y)
+
+        dbox, dx = mt.grad(loss, argnums=(0, 1))(box, x)
+        return dbox.x.tolist(), dx.tolist(), dbox.a
+
+    plain = gradients(lambda f: f)
+    assert plain == ([10.0, 36.0], [30.0, 72.0], mt.ZeroTangent())
+    assert gradients(mt.checkpoint) == plain
