@@ -74,6 +74,7 @@ def arrays_of(config: pytest.Config) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the files of tests the arrays of this run, before any of them is imported."""
+    config.option.arrays = arrays_of(config)
     _why_no_device()  # ask before anything of CuPy is replaced
     if arrays_of(config) == "numpy" or WHY_NOT[arrays_of(config)]():
         return

@@ -49,6 +49,8 @@ def with_arrays(*others: type) -> set[type]:
     return made
 
 
+# CuPy's array, once the first one is met.
+ON_DEVICE: Final[set[type]] = set()
 # The arrays whose class says all about them.
 ARRAYS: Final = with_arrays()
 # Operand types for which the operator of a traced value may go straight to the rule. Any other type (subclasses of
@@ -66,7 +68,7 @@ def _cupy_array() -> Any:
         return None
     kind = getattr(cupy, "ndarray", None)  # None while another thread imports it
     if kind is not None and kind not in ARRAYS:
-        for types in _type_sets:
+        for types in (*_type_sets, ON_DEVICE):
             types.add(kind)
     return kind
 

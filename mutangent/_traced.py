@@ -19,7 +19,16 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._arrays import COMPLEX128, FLOAT64, describe, is_array, is_differentiable, is_on_device, spec_of
+from ._arrays import (
+    COMPLEX128,
+    FLOAT64,
+    ON_DEVICE,
+    describe,
+    is_array,
+    is_differentiable,
+    is_on_device,
+    spec_of,
+)
 from ._errors import CheckpointError, GradientTypeError, NoRuleError, TracedValueError
 from ._tape import CALL, LEAF, UNPACK, Tape
 
@@ -62,8 +71,8 @@ class TracedArray(_MatchedAsArray):
     def __class__(self) -> type:
         # So that `isinstance(x, np.ndarray)` in users' code and validators answers as in the plain run. CuPy believes it
         # too, and then refuses `c @ t`: so for its arrays the answer is the truth.
-        plain = primal(self)
-        return TracedArray if is_on_device(plain) else type(plain)
+        kind = type(primal(self))
+        return TracedArray if kind in ON_DEVICE else kind
 
     @property
     def _kind(self) -> type:
