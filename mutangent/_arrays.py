@@ -179,6 +179,16 @@ def number(value: Any, dtype: np.dtype[Any], like: Any) -> Array:
     return sys.modules["cupy"].full((), value, dtype) if is_on_device(like) else dtype.type(value)
 
 
+def or_at(target: Any, index: Any, value: Any) -> None:
+    """`numpy.logical_or.at` of plain boolean arrays, which CuPy has not: it counts."""
+    if not is_on_device(target):
+        np.logical_or.at(target, index, value)
+        return
+    counts = zeros(Spec(target.shape, np.dtype(np.int32)), target)
+    add_at(counts, index, value.astype(np.int32))
+    target |= counts > 0
+
+
 def index_for(array: Any, index: Any) -> Any:
     """A plain index as `array` takes it: on the device the arrays and lists of it, so that it is copied there once."""
     if not is_on_device(array):

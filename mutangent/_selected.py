@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
-from ._arrays import Array, Spec, zeros
+from ._arrays import Array, Spec, or_at, zeros
 from ._rulebook import Rule
 
 
@@ -203,7 +203,7 @@ def scatter_selected(
     elif is_basic_index(index) or is_mask(index):
         found[index] = live
     else:
-        np.logical_or.at(found, index, live)
+        or_at(found, index, live)
     cotangents.add_partial(parent, whole, found)
 
 

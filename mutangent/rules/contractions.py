@@ -318,7 +318,8 @@ def in_letters(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 def in_pairs(subscripts: str, operands: list[Any]) -> Any:
     """The product of many tensors, two at a time, in the order that NumPy finds cheapest."""
     terms, result = einsum_terms(subscripts, [np.ndim(x) for x in operands])
-    path = np.einsum_path(f"{','.join(terms)}->{result}", *operands, optimize="greedy")[0][1:]
+    like_them = [np.broadcast_to(0.0, np.shape(x)) for x in operands]  # the path depends on the shapes alone
+    path = np.einsum_path(f"{','.join(terms)}->{result}", *like_them, optimize="greedy")[0][1:]
     for places in path:
         taken = [(terms.pop(k), operands.pop(k)) for k in sorted(places, reverse=True)]
         needed = "".join(terms) + result

@@ -19,6 +19,14 @@ from .order_statistics import selected
 from .reductions import Axis
 
 
+def given(where: Any, initial: Any = None, default: Any = None) -> dict[str, Any]:
+    """The settings of a reduction that are not what they are by default: CuPy has no such keywords."""
+    settings: dict[str, Any] = {} if where is True else {"where": where}
+    if type(initial) is not type(default) or initial != default:
+        settings["initial"] = initial
+    return settings
+
+
 def is_number(a: Any) -> Any:
     """Where `a` is a number."""
     return np.logical_not(np.isnan(a))
@@ -42,7 +50,7 @@ def nan_sum(
     initial: Any = 0,
     where: Any = True,
 ) -> Any:
-    return np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+    return np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, **given(where, initial, 0))
 
 
 def nan_mean(
@@ -54,8 +62,8 @@ def nan_mean(
     *,
     where: Any = True,
 ) -> Any:
-    total = np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, where=where)
-    count = np.sum(is_number(a), axis=axis, keepdims=keepdims, where=where)
+    total = np.sum(numbers_in(a, 0), axis=axis, dtype=dtype, keepdims=keepdims, **given(where))
+    count = np.sum(is_number(a), axis=axis, keepdims=keepdims, **given(where))
     if np.any(count == 0):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=2)
     divisor = count.astype(np.result_type(total.dtype, np.float32))
@@ -73,8 +81,8 @@ def nan_extremum(extremum: Callable[..., Any], instead: float) -> Callable[..., 
         where: Any = True,
     ) -> Any:
         settings = {} if initial is None else {"initial": initial}
-        y = extremum(numbers_in(a, instead), axis=axis, keepdims=keepdims, where=where, **settings)
-        nothing = np.logical_not(np.any(is_number(a), axis=axis, keepdims=keepdims, where=where))
+        y = extremum(numbers_in(a, instead), axis=axis, keepdims=keepdims, **given(where), **settings)
+        nothing = np.logical_not(np.any(is_number(a), axis=axis, keepdims=keepdims, **given(where)))
         if initial is None and np.any(nothing):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
             y = selected(nothing, y.dtype.type(np.nan), y)
@@ -136,10 +144,7 @@ def nan_product(
     initial: Any = 1,
     where: Any = True,
 ) -> Any:
-    settings: dict[str, Any] = {} if where is True else {"where": where}  # CuPy has no such keywords
-    if type(initial) is not int or initial != 1:
-        settings["initial"] = initial
-    return np.prod(numbers_in(a, 1), axis=axis, dtype=dtype, keepdims=keepdims, **settings)
+    return np.prod(numbers_in(a, 1), axis=axis, dtype=dtype, keepdims=keepdims, **given(where, initial, 1))
 
 
 composed(np.nanprod, nan_product)

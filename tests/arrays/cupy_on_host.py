@@ -592,8 +592,8 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     methods = {name: made for name, made in vars(Methods).items() if callable(made)}
     for name in methods:
         original[name] = getattr(cupy.ndarray, name)
-    available = (cupy, "is_available", lambda: True)
-    return [available, *found, *((cupy.ndarray, name, made) for name, made in {**hooks, **methods}.items())]
+    devices = [(cupy, "is_available", lambda: True), (cupy.cuda.runtime, "getDeviceCount", lambda: 0)]
+    return [*devices, *found, *((cupy.ndarray, name, made) for name, made in {**hooks, **methods}.items())]
 
 
 NUMPY = {cupy: np, cupy.linalg: np.linalg, cupy.fft: np.fft}

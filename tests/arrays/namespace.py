@@ -165,7 +165,7 @@ def give_to_tests(library: Any) -> None:
     ) -> Any:
         if name == "numpy" and not fromlist:
             importer = (globals or {}).get("__name__", "")
-            if importer.startswith("tests.") and not importer.startswith("tests.arrays"):
+            if importer.startswith("tests.") and not importer.startswith(("tests.arrays", "tests.cupy")):
                 return replaced
         return original(name, globals, locals, fromlist, level)
 
