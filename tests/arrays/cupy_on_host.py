@@ -195,14 +195,11 @@ def scatter(ufunc: Any) -> Callable[..., Any]:
         places = (
             places // (after * _count) * length + np.mod(host(indices), length)
         ) * after + places % after
-        flat = host(target).reshape(-1)
-        assert np.shares_memory(flat, host(target)) or not flat.size, (
-            "the kernel writes into the array itself"
-        )
+        index = np.unravel_index(places, target.shape)
         if ufunc is None:
-            flat[places] = host(v)
+            host(target)[index] = host(v)
         else:
-            ufunc.at(flat, places, host(v))
+            ufunc.at(host(target), index, host(v))
         return target
 
     return call
@@ -555,7 +552,7 @@ BRIDGED = {
     cupy: """
         argwhere bincount convolve copyto correlate cumprod cumsum digitize fill_diagonal histogram
         histogramdd interp intersect1d isin lexsort median nancumprod nancumsum nanmedian percentile piecewise
-        putmask quantile resize searchsorted setdiff1d setxor1d trim_zeros unique
+        putmask quantile resize searchsorted setdiff1d setxor1d shares_memory trim_zeros unique
     """,
     cupy.linalg: """
         cholesky det eig eigh eigvals eigvalsh inv lstsq norm pinv qr slogdet solve svd
