@@ -46,6 +46,8 @@ def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
     return x
 
 
+# Longer rows of ones are made anew: their price is small beside that of the product, and they would be kept for good.
+MOST_KEPT: Final = 1 << 12
 _ones: Final[dict[tuple[int, np.dtype[Any]], Array]] = {}
 
 
@@ -53,9 +55,11 @@ def _row_of_ones(length: int, dtype: np.dtype[Any]) -> Array:
     """Ones to multiply a matrix with from the left; None if that is not faster than adding its rows up."""
     if dtype.char not in "fd":
         return None
-    if len(_ones) >= 64:
-        _ones.clear()
-    made = _ones[length, dtype] = np.ones(length, dtype)
+    made = np.ones(length, dtype)
+    if length <= MOST_KEPT:
+        if len(_ones) >= 64:
+            _ones.clear()
+        _ones[length, dtype] = made
     return made
 
 

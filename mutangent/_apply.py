@@ -13,8 +13,19 @@ from typing import Any, Final
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index
-from ._arrays import ARRAYS, COMPLEX128, FLOAT64, PLAIN, Spec, is_array, is_differentiable, spec_of
-from ._errors import MutangentError, RuleError, TracedValueError
+from ._arrays import (
+    ARRAYS,
+    COMPLEX128,
+    FLOAT64,
+    PLAIN,
+    Spec,
+    describe,
+    is_array,
+    is_differentiable,
+    read_only,
+    spec_of,
+)
+from ._errors import InPlaceError, MutangentError, RuleError, TracedValueError
 from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
 from ._rulebook import Rule, elementwise, function, no_rule, rule
 from ._tape import INDEX, PRODUCT, SCATTER, UNPACK, Entry, Tape
@@ -83,6 +94,7 @@ def _apply_any(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _apply_composed(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call what a function is written as. Arguments that the function itself refuses get its own error."""
+    _refuse_positional_out(row, args)
     try:
         return row.user(*args, **kwargs)  # type: ignore[misc]
     except MutangentError:
@@ -112,11 +124,12 @@ def _apply_to_constants(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]
         return row.function(*lower(args[:1], CLOSED), *rest, **kwargs)
     if first._tape.all is None:
         return _shown(row.function(lower(first, CLOSED), *rest, **kwargs), first)
-    y = row.function(first._value, *rest, **kwargs)
+    values = (first._value, *rest)
+    y = row.function(*values, **kwargs)
     if row.multiple:
-        made = [_tied(row, each, first, Again(row.function, rest, kwargs, k)) for k, each in enumerate(y)]
+        made = [_tied(row, each, first, _again(row, values, kwargs, k)) for k, each in enumerate(y)]
         return _like_sequence(y, made)
-    return _tied(row, y, first, Again(row.function, rest, kwargs))
+    return _tied(row, y, first, _again(row, values, kwargs))
 
 
 # Functions whose result is for writing, a copy or not; the strides decide.
@@ -270,6 +283,7 @@ def _is_number(row: Rule, y: Any) -> bool:
 
 def _check_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse, at the call, arguments that the pullbacks do not know."""
+    _refuse_positional_out(row, args)
     if row.accepts is not None:
         most, names = row.accepts
         if len(args) > most or not kwargs.keys() <= names:
@@ -277,6 +291,15 @@ def _check_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             raise no_rule(row.function, f" with {', '.join(unknown) or f'{len(args)} arguments'}")
     elif kwargs.keys() - {"dtype", "casting"}:
         raise no_rule(row.function, f" with {', '.join(kwargs)}=")
+
+
+def _refuse_positional_out(row: Rule, args: tuple[Any, ...]) -> None:
+    """Refuse an array to write into that is given by its position, where it is no operand."""
+    if row.out_at is not None and len(args) > row.out_at and args[row.out_at] is not None:
+        raise InPlaceError(
+            f"{row.name} was given {describe(primal(args[row.out_at]))} to write into by its position, which is not "
+            f"followed. Write `y = {row.name}(...)` with a new name, or give the array by its name, `out=`."
+        )
 
 
 def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -348,8 +371,8 @@ def _record(
             return source
         saved = (y if keep[0] else None, tuple(read), kwargs)
         made = append(entries, tape, row, nodes, saved, y, (*values, *kwargs.values()))
-        if source is not None:
-            _register(made, source, Again(row.function, values[1:], kwargs))
+        if source is not None and is_view_of(primal(y), primal(values[0])):
+            _register(made, source, _again(row, values, kwargs))
         return made
     call = len(entries)
     entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(read), kwargs), (), None))
@@ -358,10 +381,22 @@ def _record(
         output: Any = value
         if _is_number(row, value):
             output = append(entries, tape, UNPACK, call, number, value, values)
-        if source is not None and type(output) is TracedArray:
-            _register(output, source, Again(row.function, values[1:], kwargs, number))
+        if source is not None and is_view_of(primal(value), primal(values[0])):
+            _register(output, source, _again(row, values, kwargs, number))
         outputs.append(output)
     return _like_sequence(y, outputs)
+
+
+def _again(row: Rule, values: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1) -> Again:
+    """How a view was made, with copies of settings that the caller could change before it is made again."""
+    rest = tuple([_settled(value) for value in values[1:]])
+    return Again(row.function, rest, {name: _settled(value) for name, value in kwargs.items()}, number)
+
+
+def _settled(value: Any) -> Any:
+    if type(value) is list or type(value) is tuple:
+        return type(value)([_settled(item) for item in value])
+    return value.copy() if type(value) is np.ndarray else value
 
 
 def _constant(tape: Tape, value: Any) -> Any:
@@ -420,6 +455,8 @@ def _apply_to_all(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str
     settings = args[1:]
     values = [item._value for item in items]
     y = (row.direct or row.function)(values, *settings, **kwargs)
+    if kwargs and not _is_number(row, y):  # dtype=int
+        return y
     specs = tuple([spec_of(value) for value in values])
     nodes = tuple([item._node for item in items])
     return append(tape.entries, tape, row, (nodes,), (None, (specs, *settings), kwargs), y, values)
@@ -456,6 +493,8 @@ def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[s
     _refuse_nested(row, *items, *args[1:])
     values = [lower(item, tape) for item in items]
     y = row.function(values, *lower(args[1:], tape), **kwargs)
+    if kwargs and not _is_number(row, y):  # dtype=int
+        return y
     layers = [level_of(item, tape) if type(item) is TracedArray else None for item in items]
     nodes = tuple([-1 if layer is None else layer._node for layer in layers])
     specs = tuple(
@@ -490,7 +529,7 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     layers = [level_of(a, tape) if type(a) is TracedArray else None for a in args]
 
     def pull(cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
-        tangents = pullback(cotangents[0])
+        tangents = pullback(read_only(cotangents[0]))
         if not isinstance(tangents, tuple) or len(tangents) != len(args):
             count = len(tangents) if isinstance(tangents, tuple) else f"a {type(tangents).__name__}"
             raise RuleError(

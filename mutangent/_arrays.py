@@ -121,6 +121,14 @@ def is_differentiable(value: Any) -> bool:
     return False
 
 
+def read_only(value: Any) -> Any:
+    """A NumPy array as a view that cannot be written; anything else as it is."""
+    if type(value) is np.ndarray:
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
 def spec_of(value: Any) -> Spec:
     """Shape and dtype of an array or number; Python numbers count as 0-d."""
     try:

@@ -219,6 +219,9 @@ def push_several(rule: Rule, parents: Any, saved: Any) -> list[Array | None] | N
 def _linear(rule: Rule, parents: Any, args: Any, kwargs: Any) -> Any:
     if "initial" in kwargs:  # of a sum: the constant part of an affine function
         kwargs = {name: value for name, value in kwargs.items() if name != "initial"}
+    at = rule.initial_at
+    if at is not None and len(args) > at:
+        args = (*args[:at], np._NoValue, *args[at + 1 :])
     total: Any = None
     for k, parent in enumerate(parents):
         if type(parent) is tuple:

@@ -87,6 +87,7 @@ class Recording(Overlay):
         self.close()
         if kind is not None:
             self.rollback()
+            self.release()
             return
         if paused:
             self.rollback()
@@ -287,8 +288,10 @@ class Gradients:
         cotangent = self.cotangents.slots[node]
         if cotangent is None:
             return ZERO
-        owned = bool(self.cotangents.owned[node])
-        if not owned and id(cotangent) not in self._given:
+        given = id(cotangent) in self._given
+        # What a node within the tape owns it may have handed on as it is.
+        owned = bool(self.cotangents.owned[node]) and not given
+        if not owned and not given:
             # Not shared with a seed or another leaf; a view could share memory with anything.
             owned = (
                 type(cotangent) in ARRAYS

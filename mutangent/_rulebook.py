@@ -69,6 +69,8 @@ class Rule:
         others has no rule.
     keywords : dict
         From the name of an operand to its position.
+    out_at, initial_at : int or None
+        The positions of `out`, the array to write into, and of `initial`, what a sum starts from, among the arguments.
     selects : tuple of callable, bool
         True for a function that passes over elements of its operand, and False for one that does not. For an elementwise
         one that does, a callable ``(y, *operands)`` per operand, which returns the mask of the elements that take part,
@@ -91,12 +93,14 @@ class Rule:
         "direct",
         "expressions",
         "function",
+        "initial_at",
         "keep",
         "keywords",
         "kind",
         "linear",
         "multiple",
         "name",
+        "out_at",
         "reason",
         "refuse",
         "selects",
@@ -120,6 +124,8 @@ class Rule:
         self.multiple = False
         self.accepts: tuple[int, frozenset[str]] | None = None
         self.keywords: dict[str, int] = {}
+        self.out_at: int | None = None
+        self.initial_at: int | None = None
         self.selects: tuple[Expression | None, ...] | bool = False
         self.structural = False
         self.whole = False
@@ -254,6 +260,8 @@ def function(
     row.structural = (linear or selects or structural) and len(pullbacks) == 1 and not multiple
     row.simple = len(pullbacks) == 1 and pullbacks[0] is not None and not (sequence or multiple or refuse)
     signatures = [_parameters(each) for each in pullbacks if each is not None]
+    row.out_at = _place("out", signatures[0][0][2:])
+    row.initial_at = _place("initial", signatures[0][0][2:])
     names = signatures[0][0][2 : len(pullbacks) + 2]
     row.keywords = {**{name.lstrip("_"): k for k, name in enumerate(names)}, **(keywords or {})}
     row.accepts = (
@@ -285,9 +293,16 @@ def _parameters(expression: Expression) -> tuple[tuple[str, ...], tuple[str, ...
     return code.co_varnames[:positional], code.co_varnames[positional : positional + code.co_kwonlyargcount]
 
 
+def _place(name: str, names: tuple[str, ...]) -> int | None:
+    return names.index(name) if name in names else None
+
+
 def composed(function: Callable[..., Any], implementation: Callable[..., Any]) -> None:
     """Declare a function that is written with others: `implementation` takes its arguments."""
-    _fill(function, "composed", ()).user = implementation
+    row = _fill(function, "composed", ())
+    row.user = implementation
+    code = getattr(implementation, "__code__", None)
+    row.out_at = None if code is None else _place("out", code.co_varnames[: code.co_argcount])
 
 
 def array(*functions: Callable[..., Any]) -> None:

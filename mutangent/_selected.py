@@ -222,6 +222,7 @@ def rest_of(entries: list[Any], base: int, index: Any, live: Array | None, g: Ar
     """
     if (type(entries[base][0]) is not Rule and not is_mask(index)) or not matters(entries, base):
         return None
-    rest = np.logical_not(mask_like(g, g.shape)) if live is None else live.copy()
+    rest = mask_like(g, g.shape)
+    rest[...] = True if live is None else live
     rest[index] = False
     return rest

@@ -507,3 +507,26 @@ def test_a_pullback_whose_call_wrote_only_a_counter_needs_no_written():
         tangent, dx = mt.grad(lambda c, x: c.scale(x) * c.scale(x), argnums=(0, 1))(c, 2.0)
         assert (tangent.w, dx) == (24.0, 36.0)
         assert c.n == 2
+
+
+@pytest.mark.parametrize("ruled", ["primitive", "ufunc"])
+def test_a_pullback_cannot_write_into_a_cotangent_that_others_share(ruled):
+    def rule(x):
+        def pullback(y_bar):
+            y_bar *= 2.0
+            return (y_bar,)
+
+        return x * 2.0, pullback
+
+    if ruled == "primitive":
+        twice = mt.primitive(lambda x: x * 2.0)
+        twice.rrule(rule)
+    else:
+        twice = np.frompyfunc(lambda x: x * 2.0, 1, 1)
+        mt.rrule(twice)(rule)
+
+    _, pullback = mt.vjp(lambda x: twice(x * 1.0) + x, np.ones(3))
+    seed = np.ones(3)
+    with pytest.raises(ValueError, match="read-only"):
+        pullback(seed)
+    np.testing.assert_array_equal(seed, 1.0)

@@ -2,6 +2,8 @@
 
 import copy
 import functools
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -309,3 +311,35 @@ def test_a_constant_that_pause_took_from_a_computed_array_is_that_array_afterwar
     o.a[:] = 0.0  # nothing that the pullback reads
     np.testing.assert_array_equal(pullback(1.0)[0].a, before)
     np.testing.assert_allclose(before, 2 * np.tanh(x) * (1 - np.tanh(x) ** 2))
+
+
+def test_gradients_of_values_on_the_way_share_no_memory():
+    with mt.Context() as ctx:
+        x = ctx.watch(np.ones(3))
+        y = x + 0.0
+        out = np.sum(y * 2.0) + np.sum(y * y)
+    for sources in [(x, y), (y, x), (y, y)]:
+        first, second = ctx.grad(out, *sources)
+        first[:] = 9.0
+        np.testing.assert_array_equal(second, 4.0)
+
+
+@pytest.mark.parametrize("verb", [mt.grad, lambda f: functools.partial(mt.vjp, f), mt.hessian])
+def test_a_function_that_raises_leaves_no_garbage_behind(verb):
+    made = []
+
+    def f(x):
+        y = np.zeros_like(x)
+        y[0] = x[0] * 2.0
+        made.append(weakref.ref(mt.primal(y)))
+        raise KeyError
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(KeyError):
+            verb(f)(np.ones(3))
+        assert made
+        assert made[0]() is None
+    finally:
+        gc.enable()

@@ -86,8 +86,8 @@ def mean_pullback(
     return np.where(chosen, kept(g, _a.shape, axis, keepdims) / count, 0)
 
 
-def direct_sum(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, **kwargs: Any) -> Any:
-    return np.add.reduce(a, axis, dtype, out, **kwargs)
+def direct_sum(a: Any, axis: Axis = None, *settings: Any, **kwargs: Any) -> Any:
+    return np.add.reduce(a, axis, *settings, **kwargs)
 
 
 function(np.sum, sum_pullback, linear=True, direct=direct_sum)

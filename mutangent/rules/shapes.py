@@ -231,7 +231,14 @@ composed(np.append, appended)
 
 
 def split_pullback(g: Any, _y: Any, _ary: Any, indices_or_sections: Any = None, axis: int = 0) -> Any:
-    return np.concatenate(g, axis)
+    joined = np.concatenate(g, axis)
+    length = _ary.shape[axis]
+    if joined.shape[axis] == length:
+        return joined
+    # The indices were not in order, so that some parts overlap.
+    places = np.concatenate(np.split(np.arange(length), indices_or_sections))
+    came_from = (places == np.arange(length)[:, None]).astype(joined.dtype)
+    return np.moveaxis(np.tensordot(came_from, joined, (1, axis)), 0, axis)
 
 
 def direct_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
@@ -250,19 +257,21 @@ function(np.split, split_pullback, linear=True, multiple=True, direct=direct_spl
 function(np.array_split, split_pullback, linear=True, multiple=True)
 function(
     np.hsplit,
-    lambda g, _y, _ary, indices_or_sections=None: np.concatenate(g, 1 if _ary.ndim > 1 else 0),
+    lambda g, _y, _ary, indices_or_sections=None: split_pullback(
+        g, None, _ary, indices_or_sections, 1 if _ary.ndim > 1 else 0
+    ),
     linear=True,
     multiple=True,
 )
 function(
     np.vsplit,
-    lambda g, _y, _ary, indices_or_sections=None: np.concatenate(g, 0),
+    lambda g, _y, _ary, indices_or_sections=None: split_pullback(g, None, _ary, indices_or_sections, 0),
     linear=True,
     multiple=True,
 )
 function(
     np.dsplit,
-    lambda g, _y, _ary, indices_or_sections=None: np.concatenate(g, 2),
+    lambda g, _y, _ary, indices_or_sections=None: split_pullback(g, None, _ary, indices_or_sections, 2),
     linear=True,
     multiple=True,
 )

@@ -51,7 +51,8 @@ def check_rrule(
         and of everything written, disagree with finite differences; if it changes its arguments or its cotangent in
         place, gives something else when it is called again, or reads fields of objects only when it is called.
     ValueError
-        If the rule declines these arguments.
+        If the rule declines these arguments. NumPy's own, if it writes into an argument or a cotangent, which it is shown
+        as read-only arrays.
     NoRuleError
         If the function has no rule.
 

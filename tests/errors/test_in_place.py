@@ -176,3 +176,25 @@ def test_a_constant_overwritten_after_its_use_is_right_or_an_error(xp):
         except mt.MutangentError:
             continue
         np.testing.assert_array_equal(gradient, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: x.sum(0, None, out),
+        lambda x, out: np.sum(x, 0, None, out),
+        lambda x, out: np.mean(x, 0, None, out),
+        lambda x, out: np.ptp(x, 0, out),
+        lambda x, out: np.clip(x, 0.0, 5.0, out),
+        lambda x, out: np.cumsum(x, 0, None, out),
+        lambda x, out: np.dot(x, x.T, out),
+    ],
+)
+@pytest.mark.parametrize("traced", [False, True])
+def test_an_array_to_write_into_that_is_given_by_its_position_is_refused(write, traced):
+    def f(x):
+        out = np.zeros_like(x[0]) if traced else np.zeros(3)
+        return np.sum(write(x, out) ** 2)
+
+    with pytest.raises((mt.InPlaceError, mt.NoRuleError), match=r"by its position|with 3 arguments"):
+        mt.grad(f)(np.arange(6.0).reshape(2, 3))

@@ -241,3 +241,55 @@ def test_augmented_operators_leave_what_was_computed_before_and_every_view_right
         assert traced.dtype == expected.dtype
     tolerance = 2e-2 if dtype is np.float32 else 1e-6
     mt.testing.check_grads(loss, (x, w), order=1, rtol=tolerance, atol=tolerance)
+
+
+CHANGING_SETTINGS = {
+    "split": (lambda y, setting: np.split(y, setting)[1], [1, 3], (6,)),
+    "reshape": (lambda y, setting: np.reshape(y, setting)[0], [2, 3], (6,)),
+    "transpose": (lambda y, setting: np.transpose(y, setting)[0], [0, 1], (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING_SETTINGS)
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_a_view_stays_what_it_was_when_the_setting_that_made_it_changes(name, kind):
+    view_of, start, shape = CHANGING_SETTINGS[name]
+
+    def f(x):
+        setting = kind(start)
+        y = x * 1.0
+        view = view_of(y, setting)
+        setting[:] = setting[::-1]
+        y[0] = y[1] * 3.0
+        return np.sum(view * np.arange(1.0, view.size + 1).reshape(view.shape))
+
+    check_grads(f, (np.arange(1.0, 7.0).reshape(shape),), order=2)
+
+
+@pytest.mark.parametrize("name", CHANGING_SETTINGS)
+def test_a_view_of_a_constant_stays_what_it_was_when_the_setting_that_made_it_changes(name):
+    view_of, start, shape = CHANGING_SETTINGS[name]
+
+    def f(x):
+        setting = np.array(start)
+        y = np.ones_like(x)
+        view = view_of(y, setting)
+        setting[:] = setting[::-1]
+        y[0] = x[1] * 3.0
+        return np.sum(view * np.arange(1.0, view.size + 1).reshape(view.shape))
+
+    check_grads(f, (np.arange(1.0, 7.0).reshape(shape),), order=2)
+
+
+def test_one_element_is_written_through_an_index_with_an_ellipsis():
+    def f(x):
+        y = x * 1.0
+        place = (0, ..., 1)  # of this NumPy makes an array without axes
+        y[place] = np.sum(x) * 0.1
+        y[place] += x[0, 0]
+        single = y[place]
+        single *= 2.0
+        single[single > 0] += 1.0
+        return np.sum(y**2)
+
+    check_grads(f, (np.arange(12.0).reshape(4, 3) + 1.0,), order=2)

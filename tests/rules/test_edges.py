@@ -157,3 +157,31 @@ def test_a_function_of_the_caller_is_not_called_again_when_it_raises():
     with pytest.raises(ZeroDivisionError):
         mt.grad(lambda x: np.sum(np.apply_along_axis(failing, 0, x)))(_r)
     assert len(calls) == 1
+
+
+def test_a_sum_takes_all_of_its_settings_by_position():
+    def f(x):
+        return np.sum(np.sum(x, 0, None, None, True) ** 2) + np.sum(x.sum(1, None, None, True, 2.0) ** 2)
+
+    mt.testing.check_grads(f, (_r,), order=2)
+
+
+@pytest.mark.parametrize("plain", [(), (np.ones(2),)])
+def test_joined_arrays_of_whole_numbers_are_constant(plain):
+    def joined(x):
+        return np.concatenate([x, x, *plain], dtype=int, casting="unsafe")
+
+    value, gradient = mt.value_and_grad(lambda x: np.sum(joined(x) * 2.0))(np.array([1.5, 2.5]))
+    assert value == 12.0 + 4.0 * len(plain)
+    np.testing.assert_array_equal(gradient, 0.0)
+
+
+@pytest.mark.parametrize("split", [np.split, np.array_split, np.hsplit])
+@pytest.mark.parametrize("indices", [[2, 1], (3, -2, 1), [-1, 0], [1, 9]])
+def test_parts_that_overlap_since_their_indices_go_down_add_up(split, indices):
+    x = np.arange(1.0, 6.0)
+
+    def f(x):
+        return sum(np.sum((k + 1) * part**3) for k, part in enumerate(split(x, indices)))
+
+    mt.testing.check_grads(f, (x,), order=2)
