@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, elementwise, function, no_rule
-from .dispatch import strong
+from .dispatch import plain, strong
 
 LOG_2 = float(np.log(2.0))
 LOG_10 = float(np.log(10.0))
@@ -51,6 +51,16 @@ function(np.modf, lambda g, _y, _a: g[0], multiple=True)
 function(np.frexp, lambda g, _y, a: np.ldexp(g[0], -np.frexp(a)[1]), multiple=True)
 
 
+def base_of_power(a: Any, b: Any) -> Any:
+    """`a` as a complex number where Python's power of it is complex: of a negative number and a fraction."""
+    if isinstance(a, np.ndarray | np.generic):
+        return a
+    base, exponent = plain(a), plain(b)
+    if type(base) is float and base < 0 and type(exponent) is float and exponent % 1:
+        return a + 0j
+    return a
+
+
 def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
     """Derivative of ``a ** b`` in the direction of `a`: b·a**(b-1), which is 0 for b = 0 also at a = 0."""
     if type(b) is int or type(b) is float:
@@ -60,10 +70,12 @@ def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
             return t
         if b == 0:
             return np.zeros_like(t)
+        a = base_of_power(a, b)
         if 0 < b < 1:
             return quotient(t * b, a ** (1 - b))
         # The operator is faster, but a Python number 0.0 refuses negative powers.
         return t * (b * (a ** (b - 1) if b > 1 else np.power(a, b - 1)))
+    a = base_of_power(a, b)
     return t * (b * np.power(a, np.where((a == 0) & (b == 0), 1, b) - 1))
 
 
@@ -72,7 +84,9 @@ def power_exponent_push(t: Any, y: Any, a: Any, b: Any) -> Any:
     if type(a) is int or type(a) is float:
         if a > 0:
             return t * (y * np.log(a).item())
-        a = np.float64(a)
+        a = np.float64(a) if type(base_of_power(a, b)) is float else np.complex128(a)
+    else:
+        a = base_of_power(a, b)
     return t * (y * np.log(np.where((a == 0) & np.greater_equal(b, 0), 1, a)))
 
 

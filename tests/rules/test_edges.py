@@ -185,3 +185,18 @@ def test_parts_that_overlap_since_their_indices_go_down_add_up(split, indices):
         return sum(np.sum((k + 1) * part**3) for k, part in enumerate(split(x, indices)))
 
     mt.testing.check_grads(f, (x,), order=2)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (lambda x: (x**0.3).imag, -2.0),
+        (lambda x: (x**2.5).imag, -2.0),
+        (lambda x: (x**-1.5).imag, -2.0),
+        (lambda x: abs((-2.0) ** x), 1.3),
+        (lambda x: (x**x).imag, -0.6),
+        (lambda x: x**-2.0 + x**3, -2.0),
+    ],
+)
+def test_a_fractional_power_of_a_negative_python_number_is_complex_and_so_is_its_derivative(f, x):
+    mt.testing.check_grads(f, (x,), order=2)
