@@ -255,7 +255,10 @@ class Operations:
 
     def item(self: Any, *index: Any) -> Any:
         if index:
-            return self[index if len(index) > 1 else index[0]].item()
+            place: Any = index if len(index) > 1 else index[0]
+            if type(place) is not tuple:  # one number counts the elements in C order
+                place = np.unravel_index(range(self.size)[place], self.shape)
+            return self[place].item()
         return apply(ITEM, (self,), EMPTY)
 
     # -- items --------------------------------------------------------------------------------------------------------

@@ -295,6 +295,20 @@ function(
 )
 
 
+def rearranged(a: Any, subscripts: str) -> Any:
+    return np.einsum(subscripts, a)
+
+
+# Of one operand of which nothing is summed NumPy makes a view, whatever the dtype: a transpose or a diagonal, which can be
+# written.
+rearranged = dispatched(rearranged)
+function(
+    rearranged,
+    lambda g, _y, _a, subscripts: einsum_pullback(g, 0, subscripts, (_a,), False),
+    linear=True,
+)
+
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MOST_OPERANDS = 4
 
@@ -334,6 +348,10 @@ def contracted(
     *operands: Any, out: None = None, dtype: Any = None, casting: Any = "safe", optimize: Any = False
 ) -> Any:
     subscripts, arrays = in_letters(operands)
+    if len(arrays) == 1:
+        (term,), result = einsum_terms(subscripts, [np.ndim(arrays[0])])
+        if set(term) == set(result):
+            return rearranged(arrays[0], f"{term}->{result}")
     if dtype is not None:
         for x in arrays:
             if not np.can_cast(np.result_type(x), dtype, casting):

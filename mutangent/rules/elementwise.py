@@ -260,7 +260,9 @@ def clipped(
     high = a_max if max is None else max
     if low is not None:
         a = np.maximum(a, low)
-    return a if high is None else np.minimum(a, high)
+    if high is None:
+        return np.positive(a) if low is None else a
+    return np.minimum(a, high)
 
 
 composed(np.clip, clipped)

@@ -59,7 +59,9 @@ def taken(a: Any, indices: Any, axis: int | None = None, out: None = None, mode:
         indices = np.remainder(indices, length)
     elif mode == "clip":
         indices = np.clip(indices, 0, length - 1)
-    return a[(slice(None),) * (axis % a.ndim) + (indices,)]
+    found = a[(slice(None),) * (axis % a.ndim) + (indices,)]
+    # A number as an index makes a view, and this function a copy.
+    return np.copy(found) if np.ndim(indices) == 0 and np.ndim(found) else found
 
 
 def chosen_by_first(condlist: Any, choicelist: Any, default: Any = 0) -> Any:

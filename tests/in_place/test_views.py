@@ -28,6 +28,8 @@ VIEWS = {
     "ravel": np.ravel,
     "method ravel": lambda y: y.ravel(),
     "T": lambda y: y.T,
+    "einsum": lambda y: np.einsum("ij->ji", y),
+    "diagonal of einsum": lambda y: np.einsum("ii->i", y[:, :2]),
     "transpose": lambda y: np.transpose(y, (1, 0)),
     "mT": np.matrix_transpose,
     "swapaxes": lambda y: np.swapaxes(y, 0, 1),
@@ -293,3 +295,18 @@ def test_one_element_is_written_through_an_index_with_an_ellipsis():
         return np.sum(y**2)
 
     check_grads(f, (np.arange(12.0).reshape(4, 3) + 1.0,), order=2)
+
+
+@pytest.mark.parametrize(
+    "copy", [lambda y: np.take(y, 1, 0), lambda y: y.take(-1, axis=1), lambda y: np.clip(y, None, None)]
+)
+def test_what_numpy_copies_is_no_view(copy):
+    def f(x):
+        y = x * 1.0
+        made = copy(y)
+        y[0] = 5.0 * y[1]
+        made *= x.ravel()[: made.shape[-1]]
+        y[1] *= 2.0
+        return np.sum(y**2) + np.sum(made**3)
+
+    check_grads(f, (np.arange(6.0).reshape(2, 3) + 1.0,), order=2)

@@ -188,7 +188,7 @@ def test_parts_that_overlap_since_their_indices_go_down_add_up(split, indices):
 
 
 @pytest.mark.parametrize(
-    "f, x",
+    ("f", "x"),
     [
         (lambda x: (x**0.3).imag, -2.0),
         (lambda x: (x**2.5).imag, -2.0),
@@ -200,3 +200,15 @@ def test_parts_that_overlap_since_their_indices_go_down_add_up(split, indices):
 )
 def test_a_fractional_power_of_a_negative_python_number_is_complex_and_so_is_its_derivative(f, x):
     mt.testing.check_grads(f, (x,), order=2)
+
+
+@pytest.mark.parametrize("place", [(4,), (-2,), (1, 2), ((1, 2),)])
+def test_item_counts_elements_or_takes_a_place(place):
+    value, gradient = mt.value_and_grad(lambda x: x.item(*place) ** 2)(_r)
+    assert type(value) is float
+    assert value == _r.item(*place) ** 2
+    expected = np.zeros_like(_r)
+    expected.reshape(-1)[np.arange(9).reshape(3, 3).item(*place)] = 2 * _r.item(*place)
+    np.testing.assert_array_equal(gradient, expected)
+    with pytest.raises(IndexError):
+        mt.grad(lambda x: x.item(9))(_r)
