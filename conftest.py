@@ -24,6 +24,9 @@ from mutangent._fields import current as open_recording
 hypothesis.settings.register_profile("mutangent", deadline=None)
 hypothesis.settings.load_profile("mutangent")
 
+# It stands on CuPy, and collecting doctests would import it.
+collect_ignore = [] if importlib.util.find_spec("cupy") else ["tests/arrays/cupy_on_host.py"]
+
 
 @attrs.frozen
 class ArrayFlavour:

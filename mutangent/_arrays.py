@@ -93,9 +93,10 @@ def is_plain_array(value: object) -> bool:
 def is_on_device(value: object) -> bool:
     """Whether `value` really is an array of CuPy's."""
     kind = type(value)
-    if kind is np.ndarray or (len(ARRAYS) == 1 and _cupy_array() is None):
+    if kind is np.ndarray:
         return False
-    return issubclass(kind, _cupy_array())
+    cupy_array = _cupy_array()
+    return cupy_array is not None and issubclass(kind, cupy_array)
 
 
 def is_differentiable(value: Any) -> bool:

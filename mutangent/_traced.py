@@ -146,9 +146,6 @@ class TracedArray(_MatchedAsArray):
     def __bytes__(self) -> bytes:
         return bytes(release(self, "bytes(x)", "Write bytes(mutangent.primal(x))"))
 
-    def __buffer__(self, flags: int, /) -> memoryview:  # asked by memoryview(x) since Python 3.12
-        return memoryview(release(self, "memoryview(x) or another use of its buffer", "Use x itself"))
-
     def __round__(self, digits: int | None = None) -> Any:
         return round(release(self, "round(x)", "Write np.round(x), which is constant"), digits)
 

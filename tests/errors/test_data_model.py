@@ -25,7 +25,6 @@ import pickle
 import random
 import statistics
 import struct
-import sys
 import types
 import weakref
 
@@ -440,19 +439,13 @@ FOREIGN = [
     ("nditer", lambda o: np.nditer(o.v), TypeError, "Iterator operand"),
     ("nditer for writing", lambda o: np.nditer(o.v, op_flags=["readwrite"]), TypeError, "Iterator operand"),
     ("Decimal", lambda o: decimal.Decimal(o.v[0]), TypeError, "Decimal"),
+    ("memoryview", lambda o: memoryview(o.v), TypeError, "bytes-like"),
+    ("frombuffer", lambda o: np.frombuffer(o.v), TypeError, "bytes-like"),
+    ("bytearray", lambda o: bytearray(o.v), TypeError, "index"),
     ("json", lambda o: json.dumps([o.v[0]]), TypeError, "JSON"),
     ("struct", lambda o: struct.pack("d", o.v[0]), struct.error, "float"),
     ("%d", lambda o: "%d" % o.v[0], TypeError, "number"),  # noqa: UP031 - what is tested
 ]
-# The buffer protocol asks an object written in Python since 3.12.
-(READ_OUT if sys.version_info >= (3, 12) else FOREIGN).extend(
-    (name, take, TypeError, PRIMAL if sys.version_info >= (3, 12) else "bytes-like")
-    for name, take in [
-        ("memoryview", lambda o: memoryview(o.v)),
-        ("frombuffer", lambda o: np.frombuffer(o.v)),
-        ("bytearray", lambda o: bytearray(o.v) if sys.version_info >= (3, 12) else memoryview(o.v)),
-    ]
-)
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
