@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -355,8 +355,14 @@ def _shadow(root: TracedArray) -> None:
     array = root._value
     source = source_of(root)
     sleepers = () if tape.sleeping is None else list((tape.sleeping.sleepers or {}).values())
+    owns = type(array) is np.ndarray and array.base is None
     for other in (*tape.leaves.values(), *sleepers):
-        if other is root or base_of(other) is not None or not is_array(primal(other)):
+        if other is root or base_of(other) is not None or id(other) in tape.shadowed:
+            continue  # those that were written before have been compared with this one
+        value = other._value
+        if owns and type(value) is np.ndarray and value is not array and value.base is None:
+            continue  # the usual case, quickly: there may be many
+        if not is_array(primal(value)):
             continue
         if _is_same_array(source_of(other), source):
             join(other, root)
@@ -405,7 +411,10 @@ def _first_name(x: Any) -> Any:
 def join_shadow(leaf: TracedArray) -> None:
     """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
     source = source_of(leaf)
+    owns = type(source) is np.ndarray and source.base is None
     for root, written in list(leaf._tape.shadowed.values()):
+        if owns and type(written) is np.ndarray and written is not source and written.base is None:
+            continue  # the usual case, quickly: there may be many
         if _is_same_array(written, source):
             join(leaf, root)
         elif share_memory(leaf, written):
@@ -512,6 +521,8 @@ def _old(saved: Any, written: list[tuple[Any, Any]]) -> Any:
 
 def share_memory(a: Any, b: Any) -> bool:
     """Whether two arrays overlap, traced or not."""
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.base is None and b.base is None:
+        return a is b
     a, b = layout_of(a), layout_of(b)
     if not (is_plain_array(a) and is_plain_array(b)) or (a.base is None and b.base is None):
         return a is b
@@ -614,8 +625,14 @@ def new_array(y: Any, like: TracedArray) -> Any:
 def _leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
     """The field or argument that holds the same array as a sleeping handle, if there is one."""
     assert sleeping.owner is not None
-    leaves: Iterable[TracedArray] = sleeping.owner.leaves.values()
-    return next((leaf for leaf in leaves if source_of(leaf) is array), None)
+    owner = sleeping.owner
+    for leaf in owner.leaves.values():
+        if leaf._base is None and leaf._value is array and source_of(leaf) is array:
+            return leaf  # type: ignore[no-any-return]
+    for root, source in owner.shadowed.values():
+        if source is array:
+            return root  # type: ignore[no-any-return]
+    return next((leaf for leaf, source in owner.origins.values() if source is array), None)
 
 
 def _wake(root: TracedArray, value: Any) -> None:
