@@ -158,7 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if why := WHY_NOT[arrays]():
                 item.add_marker(pytest.mark.skip(reason=why))
             elif why := reason_in(DIFFERENT, item.nodeid):
-                item.add_marker(pytest.mark.xfail(reason=why, strict=False))
+                item.add_marker(pytest.mark.xfail(reason=why, strict=True))
     on_device = [item for item in items if item.get_closest_marker("gpu")]
     why = WHY_NOT["cupy"]() if on_device else ""
     if why:

@@ -406,7 +406,7 @@ class Methods:
     def __getitem__(self: Any, index: Any) -> Any:
         index = _on_device(index)
         if _has_mask(index):
-            crossed("device to host: the size of a boolean index")
+            _note_masks(index)
             return device(host(self)[host(index)])
         return original["__getitem__"](self, index)
 
@@ -415,7 +415,7 @@ class Methods:
         if _is_advanced(index) and not is_device(value):
             value = array(value, dtype=self.dtype)
         if _has_mask(index):
-            crossed("device to host: the size of a boolean index")
+            _note_masks(index)
         elif not is_device(value) or _is_advanced(index):
             original["__setitem__"](self, index, value)
             return
@@ -466,6 +466,11 @@ def _has_mask(index: Any) -> bool:
     """Whether there are masks, or several arrays, for which CuPy's kernels are not rebuilt here."""
     arrays = [part for part in _parts(index) if is_device(part)]
     return len(arrays) > 1 or any(part.dtype.kind == "b" for part in arrays)
+
+
+def _note_masks(index: Any) -> None:
+    if any(part.dtype.kind == "b" for part in _parts(index) if is_device(part)):
+        crossed("device to host: the size of a boolean index")
 
 
 def array(

@@ -6,6 +6,13 @@ import pytest
 import mutangent as mt
 
 
+@pytest.fixture
+def cp(cp, request):
+    if request.config.getoption("--arrays") == "cupy":
+        pytest.skip("what crosses is seen in the host's memory only: --arrays=cupy-host")
+    return cp
+
+
 def net_of(kind, cp):
     rng = np.random.default_rng(3)
     net = mt.nn.Chain(

@@ -1,6 +1,7 @@
 """Every rule against finite differences: twice differentiated, with all kinds of operands."""
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,13 @@ def elementwise_samples() -> Iterator[tuple[Any, Sample]]:
 
 def all_samples() -> list[Any]:
     pairs = [*elementwise_samples(), *((f, each) for f, samples in SAMPLES.items() for each in samples)]
-    return [pytest.param(each, id=f"{function.__name__}-{k}") for k, (function, each) in enumerate(pairs)]
+    count = Counter[str]()
+    found = []
+    for function, each in pairs:
+        name = function.__name__
+        count[name] += 1
+        found.append(pytest.param(each, id=f"{name}-{count[name]}"))
+    return found
 
 
 every_sample = pytest.mark.parametrize("sample", all_samples())
