@@ -181,6 +181,12 @@ class Context:
         IdentityMap
             From each object to its tangent.
 
+        Raises
+        ------
+        ContextError
+            If no number in `out` was traced by this context, or if `out` is or has a list that a field holds: such a
+            list has plain numbers after the block.
+
         Examples
         --------
         >>> import mutangent as mt
@@ -199,6 +205,7 @@ class Context:
             require_scalar(out, "the target of tangents without a cotangent")
             seeds = [(node, number(1, spec_of(plain(out)).dtype, plain(out)))]
         else:
+            self._require_traced(recording, out)
             seeds = match(recording, out, cotangent, "the target")
         records = [record for record in recording.log.values() if not record.born]
         gradients = recording.gradients(seeds)
@@ -270,6 +277,36 @@ class Context:
                 "from fields of captured objects or from `ctx.watch(array)`."
             )
         return node
+
+    def _require_traced(self, recording: Recording, out: Any) -> None:
+        """Raise if nothing in `out` was traced by this context, or if a list in it has become plain."""
+        found: list[Any] = []
+        own = False
+        seen: dict[int, Any] = {}
+        pending = [out]
+        while pending:
+            value = pending.pop()
+            items = children(value)
+            if items is None:
+                own = (
+                    own
+                    or is_captured(value)
+                    or isinstance(value, Tangent)
+                    or recording.node_of(value) is not None
+                )
+                if type(value) is TracedArray or is_differentiable(value):
+                    found.append(value)
+            elif id(value) not in seen:
+                seen[id(value)] = value
+                if recording.containers.made_plain(value):
+                    raise ContextError(
+                        f"the target, or part of it, is a {type(value).__name__} that a field holds, in which this "
+                        "context leaves plain numbers. Give the object that has the field, with its Tangent as the "
+                        "cotangent, or make a tuple of the numbers inside the block."
+                    )
+                pending += children(recording.containers.with_traced(value)) or ()
+        if found and not own:
+            self._node_of(recording, found[-1])
 
     def _nodes(self, recording: Recording, source: Any) -> Iterator[int]:
         if type(source) is TracedArray:

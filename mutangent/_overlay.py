@@ -9,7 +9,7 @@ an overlay is the overlay that was current when it was opened, or the storage.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final
@@ -26,6 +26,7 @@ from ._structure import (
     Group,
     Lifter,
     Lowerer,
+    WorkingCopy,
     frozen,
     holds_traced,
     refuse_own_fields,
@@ -239,8 +240,7 @@ class Overlay:
                         refuse_uncaptured(
                             item, f"{type(record.obj).__name__}.{name}", is_captured, only_traced=True
                         )
-        lowerer.commit(copies)
-        self._store(list(self.log.values()), lowerer)
+        self._store(list(self.log.values()), lowerer, copies)
 
     def remember_graph(self, roots: list[Description]) -> None:
         """Note what unread fields hold in reach of the arguments (`roots`) and of what was touched, as the call leaves it.
@@ -293,14 +293,16 @@ class Overlay:
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers)
 
-    def _store(self, records: list[Record], lowerer: Lowerer) -> None:
+    def _store(self, records: list[Record], lowerer: Lowerer, copies: Sequence[WorkingCopy] = ()) -> None:
         outer = self.outer
         final = [
             (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
         ]
-        if not final:
+        changed = [made for made in copies if made.is_changed()]
+        if not final and not changed:
             return
-        self._freeze_containers(records, final)
+        self._freeze_containers(records, final, changed)
+        lowerer.commit(changed)
         if lowerer.copy_computed:  # first what was computed, since constants may be the same arrays
             for _, _, value in final:
                 if type(value) is TracedArray and not value._tape.asleep:
@@ -319,15 +321,17 @@ class Overlay:
                 else:
                     outer.delete(obj, field)
 
-    def _freeze_containers(self, records: list[Record], final: list[tuple[Record, str, Any]]) -> None:
+    def _freeze_containers(
+        self, records: list[Record], final: list[tuple[Record, str, Any]], changed: list[WorkingCopy]
+    ) -> None:
         """Put copies in the place of lists and dicts, with what the recording left in them."""
         # Lowering happens in place; cotangents of what the call left behind need the traced items.
         known: dict[int, tuple[Any, Any]] = {}
         for record, name, value in final:
             if type(value) is not TracedArray and isinstance(value, list | dict | deque | tuple):
                 record.values[name] = frozen(value, known)
+        self.containers.freeze([made.working for made in changed], known)
         if known:
-            self.containers.frozen.update({id(made): source for source, made in known.values()})
             for record in records:
                 for name, value in record.values.items():
                     if id(value) in known:

@@ -455,6 +455,7 @@ def match(
             if key in seen:
                 continue
             seen.add(key)
+            value = recording.containers.with_traced(value)
         if isinstance(value, Tangent) and isinstance(cotangent, Tangent) and value._cls is cotangent._cls:
             where = f"{where}, Tangent[{value._cls.__name__}]"
             pending += [(value[name], cotangent[name], f"{where}.{name}") for name in cotangent]

@@ -13,7 +13,8 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, MutableMapping, MutableSequence
-from types import MappingProxyType, SimpleNamespace
+from contextlib import suppress
+from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
 from ._errors import NotCapturedError
 from ._fields import schema_of
 from ._in_place import detached, is_entry, settle
-from ._tangent import Tangent, children, combine, rebuild
+from ._tangent import NoTangent, Tangent, ZeroTangent, children, combine, rebuild
 from ._traced import TracedArray, primal
 from ._views import base_of, derive, root_of
 
@@ -80,6 +81,10 @@ class WorkingCopy:
         self.before = contents(original)
         self.description = Group(None, [])
         self.lifted_before: list[Any] | None = None  # until all items are lifted
+
+    def is_changed(self) -> bool:
+        """Whether the function changed the working copy."""
+        return not same_parts(contents(self.working), self.lifted_before or [])
 
 
 def contents(container: Any) -> list[Any]:
@@ -146,10 +151,11 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("by_original", "by_working", "bystanders", "frozen")
+    __slots__ = ("by_original", "by_working", "bystanders", "frozen", "left")
 
     def __init__(self) -> None:
         self.frozen: dict[int, Any] = {}  # by the identity of a frozen copy, what it is a copy of
+        self.left: dict[int, Any] = {}  # by the identity of what was frozen, its frozen copy
         self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
         self.by_original: dict[int, WorkingCopy] = {}
         self.by_working: dict[int, WorkingCopy] = {}
@@ -159,6 +165,26 @@ class Containers:
         container = self.frozen.get(id(container), container)
         made = self.by_working.get(id(container))
         return id(container if made is None else made.original)
+
+    def freeze(self, containers: list[Any], known: dict[int, tuple[Any, Any]]) -> None:
+        """Note the frozen copies in `known`, and make one of each working copy that holds containers of its own."""
+        for container in containers:
+            if any(isinstance(item, dict | list | deque | tuple) for item in children(container) or ()):
+                frozen(container, known)
+        for source, made in known.values():
+            self.frozen[id(made)] = source
+            self.left[id(source)] = made
+
+    def with_traced(self, container: Any) -> Any:
+        """A working copy as the call left it, with the traced items of the lists that were put into it."""
+        return self.left.get(id(container), container) if id(container) in self.by_working else container
+
+    def made_plain(self, container: Any) -> bool:
+        """Whether a list, deque or dict is one from which the recording took traced values when it ended."""
+        left = self.left.get(id(container))
+        if left is None and id(container) in self.by_original:
+            left = self.by_original[id(container)].working
+        return left is not None and holds_traced(left) and id(container) not in self.by_working
 
     def copy_of(self, original: Any) -> Any:
         """A working copy of something mutable without tangent space: a set, an integer array."""
@@ -219,7 +245,11 @@ class Lifter:
             is_array(value) and value.dtype.kind in "biu" and value.nbytes <= COPIED_BYTES
         ):
             return self.containers.copy_of(value), None
-        if hasattr(value, "__dict__") and not callable(value):
+        if (
+            (hasattr(value, "__dict__") or hasattr(kind, "__slots__"))
+            and not callable(value)
+            and not isinstance(value, Tangent | ZeroTangent | NoTangent)
+        ):
             self.containers.bystanders.append(value)
         refuse_unfollowed(value, where, self.is_captured)
         return value, None
@@ -358,10 +388,13 @@ def holds_traced(value: Any) -> bool:
 
 def _traced_in(obj: Any) -> str | None:
     """The attribute of an opaque object in which a traced value lies, or None."""
-    for name, held in vars(obj).items() if hasattr(obj, "__dict__") else ():
-        if holds_traced(held):
-            return str(name)
-    return None
+    attributes = list(vars(obj).items()) if hasattr(obj, "__dict__") else []
+    for cls in type(obj).__mro__:
+        for name, member in vars(cls).items():
+            if type(member) is MemberDescriptorType:  # a slot
+                with suppress(AttributeError):  # of an unset one
+                    attributes.append((name, member.__get__(obj)))
+    return next((str(name) for name, held in attributes if holds_traced(held)), None)
 
 
 class Lowerer:
@@ -449,10 +482,8 @@ class Lowerer:
                 )
 
     def commit(self, copies: list[WorkingCopy]) -> None:
-        """Give the originals what the function left in the working copies."""
+        """Give the originals what the function left in the working copies, which it changed."""
         for made in copies:
-            if same_parts(contents(made.working), made.lifted_before or []):
-                continue
             fresh = copy.copy(made.working)
             if isinstance(fresh, list | dict | deque):
                 self.lower_items(fresh)

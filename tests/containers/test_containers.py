@@ -1,5 +1,6 @@
 """Lists, dicts and their kin as fields and arguments: same object, new items, tangents in the structure on entry."""
 
+import copy
 from collections import OrderedDict, defaultdict, deque
 from typing import NamedTuple
 
@@ -444,6 +445,53 @@ def test_an_object_that_a_chunk_never_met_may_have_changed_altogether():
     d_far, d_near = second_back(1.0)
     (tangent,) = first_back(None, objects=mt.IdentityMap([(far, d_far), (near, d_near)]))
     assert tangent.v == 4.0
+
+
+PUT_IN = {
+    "a list into a dict": ({}, lambda box: box.v.update(b=[box.w * 2]), {"b": [1.0]}),
+    "a dict into a dict": ({}, lambda box: box.v.update(b={"q": box.w * 2}), {"b": {"q": 1.0}}),
+    "a deque into a dict": ({}, lambda box: box.v.update(b=deque([box.w * 2])), {"b": [1.0]}),
+    "a list into a list": ([0.0], lambda box: box.v.__setitem__(0, [box.w * 2]), [[1.0]]),
+    "a list in a tuple into a list": ([0.0], lambda box: box.v.__setitem__(0, ([box.w * 2],)), [([1.0],)]),
+    "a list appended to a list": ([], lambda box: box.v.append([box.w * 2]), [[1.0]]),
+    "a list appended to a deque": (deque(), lambda box: box.v.append([box.w * 2]), [[1.0]]),
+    "a list into a list in a list": ([[]], lambda box: box.v[0].append([box.w * 2]), [[[1.0]]]),
+    "a list in a dict into a dict": ({}, lambda box: box.v.update(b={"q": [box.w * 2]}), {"b": {"q": [1.0]}}),
+}
+
+
+@pytest.mark.parametrize("name", PUT_IN)
+def test_a_cotangent_reaches_what_was_put_into_an_older_container(name):
+    before, put, cotangent = PUT_IN[name]
+    box = Box(copy.deepcopy(before), 3.0)
+    _, pullback = mt.vjp(lambda box: (put(box), box.w * 10.0)[1], box)
+    seeds = mt.IdentityMap([(box, mt.Tangent(Box, v=cotangent))])
+    for _ in range(2):
+        assert pullback(1.0, objects=seeds)[0].w == 12.0
+
+    held = Box(copy.deepcopy(before), 3.0)
+    with mt.Context() as ctx:
+        put(held)
+        seen = held.v
+    assert held.v == box.v
+    plain = Box(copy.deepcopy(before), 3.0)
+    put(plain)
+    assert held.v == plain.v
+    assert ctx.tangents(held, cotangent=mt.Tangent(Box, v=cotangent))[held].w == 2.0
+    assert ctx.tangents(seen, cotangent=cotangent)[held].w == 2.0
+
+
+def test_a_list_put_into_a_list_that_two_fields_share_has_one_cotangent():
+    shared = []
+    box = Box(shared, 3.0)
+    other = Box(shared)
+    _, pullback = mt.vjp(lambda box, other: (other.v, box.v.append([box.w * 2]), box.w * 0.0)[2], box, other)
+    one = [[1.0]]
+    for given, right in ((one, 2.0), ([[1.0]], 4.0)):
+        seeds = mt.IdentityMap([(box, mt.Tangent(Box, v=one)), (other, mt.Tangent(Box, v=given))])
+        assert pullback(0.0, objects=seeds)[0].w == right
+    assert box.v is other.v is shared
+    assert shared == [[6.0]]
 
 
 def test_a_deque_may_be_differentiated_as_an_argument_and_stopped():

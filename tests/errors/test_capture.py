@@ -130,6 +130,68 @@ def test_a_traced_value_put_into_an_undecorated_object_in_a_field_is_refused(xp)
         assert box.w is w
 
 
+class Slotted:
+    __slots__ = ("__hidden", "unset", "weight")
+
+    def __init__(self, weight):
+        self.weight = weight
+        self.hide(0)
+
+    def hide(self, value):
+        self.__hidden = value
+
+
+class SlottedBelow(Slotted):
+    __slots__ = ()
+
+
+@dataclasses.dataclass(slots=True)
+class SlottedData:
+    weight: object
+
+
+@pytest.mark.parametrize("kind", [Forgotten, ForgottenDict, Slotted, SlottedBelow, SlottedData])
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: [t]], ids=["alone", "in a list"])
+def test_a_traced_value_put_into_an_undecorated_object_that_a_field_holds_is_refused(kind, wrap):
+    def loss(b):
+        b.v.weight = wrap(b.w * 2)
+        b.w = b.w * 3
+        return b.w * 1.0
+
+    for verb in (mt.grad(loss), lambda box: mt.vjp(loss, box)):
+        held = kind("nothing yet")
+        box = Box(held, 2.0)
+        with pytest.raises(
+            mt.NotCapturedError, match=rf"{kind.__name__}\.weight(.|\n)*class {kind.__name__}"
+        ):
+            verb(box)
+        assert box.v is held
+        assert box.w == 2.0
+
+
+def test_a_traced_value_put_into_a_private_slot_is_refused():
+    box = Box([Slotted(1)], 2.0)
+
+    def loss(b):
+        b.v[0].hide(b.w * 2)
+        return b.w * 1.0
+
+    with pytest.raises(
+        mt.NotCapturedError, match=r"Slotted\._Slotted__hidden was given a value(.|\n)*class Slotted"
+    ):
+        mt.grad(loss)(box)
+
+
+def test_a_slotted_object_that_gets_no_traced_value_is_a_constant():
+    box = Box(Slotted(4), 2.0)
+
+    def loss(b):
+        b.v.weight = b.v.weight + 1
+        return b.w * b.v.weight
+
+    assert mt.grad(loss)(box).w == 5.0
+
+
 @pytest.mark.parametrize("holder", [set, frozenset])
 def test_a_traced_value_put_into_a_set_in_a_field_is_refused_or_plain(holder):
     box = Box(1.0)

@@ -78,6 +78,53 @@ def test_a_target_computed_after_the_context_is_refused(xp):
     np.testing.assert_array_equal(ctx.tangents(y, np.ones(2))[box].v, [4.0, 2.0])
 
 
+def test_a_target_with_a_cotangent_that_the_context_did_not_compute_is_refused(xp):
+    box = Box(xp.asarray([2.0, 1.0]))
+    with mt.Context() as ctx:
+        y = box.v * 3
+    ones = xp.asarray([1.0, 1.0])
+    with mt.Context() as other:
+        late = other.watch(ones) * 2
+    for target, cotangent in (
+        (3.0, 1.0),
+        ([3.0], [1.0]),
+        ({"a": ones * 1}, {"a": ones}),
+        ((late, [1.0]), (ones, [1.0])),
+    ):
+        with pytest.raises(
+            mt.ContextError, match=r"the target, .*\. Compute it inside `with mutangent\.Context\(\)"
+        ):
+            ctx.tangents(target, cotangent=cotangent)
+    # A constant beside what was computed has no derivative, as in `vjp`; nothing at all is no mistake.
+    np.testing.assert_array_equal(ctx.tangents([3.0, y], cotangent=[1.0, ones])[box].v, ones * 3)
+    assert ctx.tangents([], cotangent=[])[box].v is mt.ZeroTangent()
+    assert ctx.tangents("text", cotangent=mt.NoTangent())[box].v is mt.ZeroTangent()
+
+
+def test_a_target_that_is_a_list_of_a_field_is_refused_since_it_is_plain_now():
+    older = [1.0]
+    box, store = Box(3.0), Box(older)
+    with mt.Context() as ctx:
+        box.w = [box.v * 2]
+        mine = box.w
+        store.v[0] = box.v * 5
+        y = box.v * 7
+    for target, cotangent in (
+        (mine, [1.0]),
+        ((mine, y), ([1.0], 1.0)),
+        (older, [1.0]),
+        ([[older], y], [[[1.0]], 1.0]),
+    ):
+        with pytest.raises(
+            mt.ContextError,
+            match=r"is a list that a field holds(.|\n)*plain numbers(.|\n)*Give the object that has the field",
+        ):
+            ctx.tangents(target, cotangent=cotangent)
+    assert ctx.tangents(box, cotangent=mt.Tangent(Box, w=[1.0]))[box].v == 2.0
+    assert ctx.tangents(store, cotangent=mt.Tangent(Box, v=[1.0]))[box].v == 5.0
+    assert ctx.tangents([y], cotangent=[1.0])[box].v == 7.0
+
+
 def test_a_context_that_was_never_entered_has_no_gradient():
     with pytest.raises(mt.ContextError, match=r"(?i)with"):
         mt.Context().grad(1.0, Box(2.0))
