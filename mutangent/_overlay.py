@@ -301,7 +301,8 @@ class Overlay:
         changed = [made for made in copies if made.is_changed()]
         if not final and not changed:
             return
-        self._freeze_containers(records, final, changed)
+        # A gradient that is taken at once needs no cotangents of what is left in lists.
+        self._freeze_containers(records, final, changed if lowerer.copy_computed else [])
         lowerer.commit(changed)
         if lowerer.copy_computed:  # first what was computed, since constants may be the same arrays
             for _, _, value in final:

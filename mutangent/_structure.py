@@ -101,7 +101,8 @@ def frozen(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
 
     `known` maps the identity of a container to it and its copy; one list has one copy.
     """
-    if not isinstance(value, dict | list | deque | tuple):
+    # First what is usual, since isinstance is slow for a traced value.
+    if type(value) is TracedArray or not isinstance(value, dict | list | deque | tuple):
         return value
     known = {} if known is None else known
     if id(value) in known:
@@ -169,7 +170,10 @@ class Containers:
     def freeze(self, containers: list[Any], known: dict[int, tuple[Any, Any]]) -> None:
         """Note the frozen copies in `known`, and make one of each working copy that holds containers of its own."""
         for container in containers:
-            if any(isinstance(item, dict | list | deque | tuple) for item in children(container) or ()):
+            if any(
+                type(item) is not TracedArray and isinstance(item, dict | list | deque | tuple)
+                for item in children(container) or ()
+            ):
                 frozen(container, known)
         for source, made in known.values():
             self.frozen[id(made)] = source
