@@ -23,7 +23,7 @@ from ._call import Frame, open_tape
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
-from ._in_place import assign
+from ._in_place import assign, first_name, is_entry
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import (
@@ -41,7 +41,7 @@ from ._structure import (
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, level_of, lower, primal
-from ._views import base_of, derive, register_view, views_of
+from ._views import base_of, derive, register_view, root_of, source_of, views_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,7 +145,11 @@ class _Inside(Frame):
         self.constants: dict[tuple[int, str], Any] = {}
         # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
         self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
+        # An array that was given out in places that the caller has a handle each for: all of its handles.
+        self.ambiguous: dict[int, list[TracedArray]] = {}
         self.rewritten: list[tuple[Any, Any]] = []
+        # Working copies that the function changed: other values in them may be the same Python objects as before.
+        self.changed: set[int] = set()
         # What views of written arrays show, those arrays, and how the views are made from them.
         self.views: list[tuple[Any, Any, Any]] = []
         arrays = self.arrays
@@ -155,6 +159,10 @@ class _Inside(Frame):
             lowered = lower(value, tape)
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
+                known = arrays.get(id(lowered))
+                if known is not None and first_name(known[1]) is not first_name(layer):
+                    handles = self.ambiguous.setdefault(id(lowered), [])
+                    handles += [handle for handle in (known[1], layer) if handle is not None]
                 arrays[id(lowered)] = (lowered, layer, value)
                 tape.kept.append(
                     described
@@ -202,6 +210,9 @@ class _FirstRun(Recording):
             frame.views += [(view._value, array, _way_from_root(view)) for view in views_of(root)]
         # What a view of a written array shows is read before that array gets its contents.
         self.tape.mutable = {}
+        for made in self.containers.by_original.values():
+            if not same_parts(contents(made.working), made.lifted_before or []):
+                frame.changed.add(id(made.original))
         Overlay.commit(self)
         for root, array in self.tape.shadowed.values():
             if id(array) in frame.arrays:
@@ -309,19 +320,23 @@ class _Segment:
         entries.append((CALL, -1, self.pull, (), None))
         count = 0
         outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
+        rewritten = {id(array) for array, _ in self.inside.rewritten}
 
         def output(value: Any) -> tuple[Any, Leaf]:
             nonlocal count
             if id(value) in outputs:  # one array in two places stays one
                 return outputs[id(value)][1:]
             known = self.inside.arrays.get(id(value))
-            if known is not None:
+            handles = () if id(value) in rewritten else self.inside.ambiguous.get(id(value), ())
+            if known is not None and not handles:
                 # An array that the function was given is no new one, written or not.
                 return known[2] if known[1] is None else known[1], Leaf(-1, value)
             traced = append(entries, self.tape, UNPACK, call, count, value)
             count += 1
             described = Leaf(count - 1, value)
-            if is_array(value):
+            if handles:
+                self._lock_ambiguous(traced, handles)
+            elif is_array(value):
                 outputs[id(value)] = (value, traced, described)
             return traced, described
 
@@ -333,9 +348,7 @@ class _Segment:
             )
             self.written.append((record.obj, name, description))
         for made in self.inside.containers.by_original.values():
-            if isinstance(made.working, list | dict | deque) and not same_parts(
-                contents(made.working), made.lifted_before or []
-            ):
+            if id(made.working) in self.inside.changed and isinstance(made.working, list | dict | deque):
                 # Every number that is in it now is a result, whether it is a new one or not.
                 described = {}
                 items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
@@ -355,6 +368,16 @@ class _Segment:
         self.inside.outer = None
         # A list of a field that was returned is, to the caller, the one in the field.
         return Lowerer(self.inside.containers).lower(traced)
+
+    def _lock_ambiguous(self, traced: TracedArray, handles: Sequence[TracedArray]) -> None:
+        """Let `traced` stand for an array of several handles. None of them is written in place from now on.
+
+        Which of the handles it is, only the second run knows; what is left behind is the very array all the same.
+        """
+        self.tape.locked.update({id(handle): handle for handle in (traced, *handles)})
+        root = root_of(handles[0])
+        if first_name(handles[0]) is root and is_entry(root):
+            self.tape.origins[id(traced)] = (traced, source_of(root))
 
     def _hand_over_arrays(self, output: Callable[[Any], tuple[Any, Leaf]]) -> None:
         """Write what the function left in the arrays that it was given, as results of the call."""
@@ -385,7 +408,11 @@ class _Segment:
             for value, traced, _ in outputs.values()
             if type(value) in ARRAYS and value.base is not None
         ]
-        given = [(array, layer) for array, layer, _ in self.inside.arrays.values()]
+        given = [
+            (array, handle)
+            for array, layer, _ in self.inside.arrays.values()
+            for handle in self.inside.ambiguous.get(id(array), (layer,))
+        ]
         for view, traced in views:
             for other, its in [*[(value, each) for value, each, _ in outputs.values()], *given]:
                 if other is not view and type(other) in ARRAYS and overlap(view, other):
@@ -473,11 +500,10 @@ class _Segment:
                 seeds += match(
                     second, copied.working[key], _cotangent(item, cotangents, known), "an item", seen
                 )
-        for kept, number in self.rewritten:
-            if number in cotangents:
-                # Several descriptions of one array were noted; the second run wrote one of them.
-                roots = [root for root, array in second.tape.shadowed.values() if array is kept.entry]
-                seeds += [(root._node, cotangents[number]) for root in roots]
+        # Several descriptions of one array were noted; the second run wrote it once.
+        written = {(id(kept.entry), number) for kept, number in self.rewritten if number in cotangents}
+        for root, array in second.tape.shadowed.values():
+            seeds += [(root._node, cotangents[number]) for known, number in written if known == id(array)]
         return seeds
 
     def _pairs(self, second: Recording, arguments: Description) -> Iterator[tuple[Leaf, Leaf]]:

@@ -386,14 +386,19 @@ def _shadow(root: TracedArray) -> None:
 
 def _copy_for_recomputation(tape: Tape, array: Any) -> None:
     """Let later recomputations read an array that is about to be written as it was."""
+    copies: dict[int, tuple[Any, Any]] = {}  # one array in two places stays one
     for kept in tape.kept:
-        if kept.entry is array or share_memory(kept.entry, array):
-            kept.entry = kept.entry.copy()
+        entry = kept.entry
+        if id(entry) in copies:
+            kept.entry = copies[id(entry)][1]
+        elif entry is array or share_memory(entry, array):
+            kept.entry = entry.copy()
+            copies[id(entry)] = (entry, kept.entry)
 
 
 def _is_same_array(a: Any, b: Any) -> bool:
     """Whether two sources are one array; an outer recording may have a handle of it for each field that holds it."""
-    a, b = _first_name(a), _first_name(b)
+    a, b = first_name(a), first_name(b)
     if a is b:
         return True
     if type(a) is not TracedArray or type(b) is not TracedArray:
@@ -401,7 +406,7 @@ def _is_same_array(a: Any, b: Any) -> bool:
     return base_of(a) is None and base_of(b) is None and layout_of(a) is layout_of(b)
 
 
-def _first_name(x: Any) -> Any:
+def first_name(x: Any) -> Any:
     """The handle of which `x` is only another name."""
     while type(x) is TracedArray and base_of(x) is not None and x._how is same_array:
         x = base_of(x)
