@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -171,6 +172,11 @@ class _Inside(Frame):
 
         self.lifter = Lifter(strip, is_captured, self.containers)
 
+    def handles_of(self, array: Any) -> Sequence[TracedArray]:
+        """The handles of an array that has several; a write has made one of them."""
+        written = any(each is array for each, _ in self.rewritten)
+        return () if written else self.ambiguous.get(id(array), ())
+
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         value = super().first_read(obj, field)
         if self.records[id(obj)].entries[field.name] is None:
@@ -320,14 +326,13 @@ class _Segment:
         entries.append((CALL, -1, self.pull, (), None))
         count = 0
         outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
-        rewritten = {id(array) for array, _ in self.inside.rewritten}
 
         def output(value: Any) -> tuple[Any, Leaf]:
             nonlocal count
             if id(value) in outputs:  # one array in two places stays one
                 return outputs[id(value)][1:]
             known = self.inside.arrays.get(id(value))
-            handles = () if id(value) in rewritten else self.inside.ambiguous.get(id(value), ())
+            handles = self.inside.handles_of(value)
             if known is not None and not handles:
                 # An array that the function was given is no new one, written or not.
                 return known[2] if known[1] is None else known[1], Leaf(-1, value)
@@ -351,13 +356,11 @@ class _Segment:
             if id(made.working) in self.inside.changed and isinstance(made.working, list | dict | deque):
                 # Every number that is in it now is a result, whether it is a new one or not.
                 described = {}
+                put: Any = dict.__setitem__ if isinstance(made.working, dict) else operator.setitem
                 items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
                 for key, item in list(items):
                     lifted, described[key] = lifter.lift(item, "an item")
-                    if isinstance(made.working, dict):
-                        dict.__setitem__(made.working, key, lifted)
-                    else:
-                        made.working[key] = lifted
+                    put(made.working, key, lifted)
                 self.containers.append((made.description, described))
         self._lock_views(outputs)
         self.inside.commit()
