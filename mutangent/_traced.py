@@ -164,7 +164,8 @@ class TracedArray(_MatchedAsArray):
         if copy is False:
             return np.asarray(value, dtype)
         # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.
-        return np.array(value, dtype) if gives_copies(self) else np.asarray(value, dtype)
+        copied = self._tape.all is None or gives_copies(self)
+        return np.array(value, dtype) if copied else np.asarray(value, dtype)
 
     def tolist(self) -> Any:
         return release(self, "x.tolist()", "Write list(x)").tolist()
