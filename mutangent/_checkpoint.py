@@ -24,7 +24,7 @@ from ._call import Frame, open_tape
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
-from ._in_place import assign, first_name, is_entry
+from ._in_place import assign, first_name, is_entry, written_by_other_name
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import (
@@ -40,7 +40,7 @@ from ._structure import (
     same_parts,
 )
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
-from ._tape import CALL, UNPACK, Tape
+from ._tape import CALL, SET_ITEM, UNPACK, Tape
 from ._traced import TracedArray, append, level_of, lower, primal
 from ._views import base_of, derive, register_view, root_of, source_of, views_of
 
@@ -225,7 +225,6 @@ class _FirstRun(Recording):
                 frame.rewritten.append((array, root._value))
             else:
                 array[...] = root._value  # made inside
-        self.tape.discarded = True
 
 
 class _SecondRun(Recording):
@@ -308,15 +307,18 @@ class _Segment:
             (args, kwargs), "the arguments of a checkpointed function"
         )
         self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
+        first_new = len(self.tape.all or ())
         before = enter(inside)
         try:
             with _FirstRun() as first:
                 lifted = first.lift(self.given, "the arguments")[0]
                 result = self.function(*lifted[0], **lifted[1])
             result = first.lower(result)
+            first.tape.discarded = True
         finally:
             leave(before)
         inside.close()
+        self._refuse_writes_by_other_names(first_new)
         return self._append(result)
 
     def _append(self, result: Any) -> Any:
@@ -331,6 +333,7 @@ class _Segment:
             nonlocal count
             if id(value) in outputs:  # one array in two places stays one
                 return outputs[id(value)][1:]
+            self._refuse_traced(value)
             known = self.inside.arrays.get(id(value))
             handles = self.inside.handles_of(value)
             if known is not None and not handles:
@@ -403,6 +406,21 @@ class _Segment:
                     "that the gradient of what was written would be lost. Hold the array in a field, or make it with "
                     "np.zeros_like(x)."
                 )
+
+    def _refuse_traced(self, value: Any) -> None:
+        """A result that the caller traces: the function has used a value that it was not given."""
+        if type(value) is TracedArray and level_of(value, self.tape) is not None:
+            raise CheckpointError(
+                f"a checkpointed function used {describe(primal(value))}, a traced value that is neither an argument "
+                "nor in a captured field but in a closure, a global or a default, or a result that was computed with "
+                "one, so the gradient of that value would be lost. Pass it as an argument, or hold it in a field."
+            )
+
+    def _refuse_writes_by_other_names(self, first_new: int) -> None:
+        """A traced array of a closure that the function wrote: the second run could not write it again."""
+        for rule, _, _, shape, dtype in (self.tape.all or [])[first_new:]:
+            if rule is SET_ITEM:
+                raise written_by_other_name(f"an array of shape {shape} and dtype {dtype}")
 
     def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> None:
         """A result that shares memory with another, or with what was given, cannot be written in place."""

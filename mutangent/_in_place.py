@@ -36,7 +36,7 @@ from ._arrays import (
     namespace_of,
     overlap,
 )
-from ._errors import InPlaceError, TracedValueError
+from ._errors import CheckpointError, InPlaceError, TracedValueError
 from ._tape import SET_ITEM, Tape, same_contents
 from ._traced import (
     CLOSED,
@@ -564,6 +564,8 @@ def _innermost(value: Any, tape: Tape) -> Tape:
 
 def _borrow(root: TracedArray, inner: Tape) -> None:
     """Let a handle of an outer recording stand for a value of the inner one until that ends."""
+    if inner.gives_copies:
+        raise written_by_other_name(describe(primal(root)))
     saved = detached(root)
     outer = root._tape
     leaf = next((leaf for leaf in inner.leaves.values() if source_of(leaf) is root), None)
@@ -575,6 +577,15 @@ def _borrow(root: TracedArray, inner: Tape) -> None:
     root._value = saved
     root._node = new_constant(inner, saved)._node
     move_views(root, outer)
+
+
+def written_by_other_name(what: str) -> CheckpointError:
+    """The error about a checkpointed function that writes a traced array which it was not given."""
+    return CheckpointError(
+        f"a checkpointed function wrote in place into {what}, which is neither an argument nor in a captured field but in "
+        "a closure, a global or a default, so the gradient of what was written would be lost. Pass the array as an "
+        "argument, or hold it in a field."
+    )
 
 
 def give_back(tape: Tape, changed: bool) -> None:

@@ -24,7 +24,7 @@ from ._errors import NotCapturedError
 from ._fields import schema_of
 from ._in_place import detached, is_entry, settle
 from ._tangent import NoTangent, Tangent, ZeroTangent, children, combine, rebuild
-from ._traced import TracedArray, primal
+from ._traced import TracedArray, left_checkpoint, primal
 from ._views import base_of, derive, root_of
 
 
@@ -419,6 +419,8 @@ class Lowerer:
         kind = type(value)
         if kind is TracedArray:
             while type(value) is TracedArray and value._tape.all is None:
+                if value._tape.discarded:
+                    raise left_checkpoint(value)
                 value = self._settle(value) if self.copy_computed else settle(value)
             return value
         if kind in _IMMUTABLE:

@@ -236,16 +236,21 @@ def has_open(operands: Any) -> bool:
     return bool(found)
 
 
+def left_checkpoint(value: Any) -> CheckpointError:
+    """The error about a value of a checkpointed function's first run, met outside of it."""
+    return CheckpointError(
+        f"{describe(primal(value))} was computed in a checkpointed function and left it by a name that is "
+        "neither its result nor a captured field, so it has no gradient. Return it, or put it into a field."
+    )
+
+
 def collect(value: Any, found: list[TracedArray]) -> None:
     """Append the outermost layer that is still open of every traced value in `value`."""
     if type(value) is TracedArray:
         layer: Any = value
         while type(layer) is TracedArray and layer._tape.entries is None:
             if layer._tape.discarded:
-                raise CheckpointError(
-                    f"{describe(primal(value))} was computed in a checkpointed function and left it by a name that is "
-                    "neither its result nor a captured field, so it has no gradient. Return it, or put it into a field."
-                )
+                raise left_checkpoint(value)
             layer = layer._value
         if type(layer) is TracedArray:
             found.append(layer)

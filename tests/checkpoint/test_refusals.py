@@ -123,3 +123,58 @@ def test_arrays_made_inside_may_be_written_in_place():
 
     # x0 x1 + x1²
     np.testing.assert_allclose(mt.grad(f)(model()).x, [2.0, 1.0 + 4.0])
+
+
+def keep_default(s):
+    def f(z, factor=s):
+        return z * factor
+
+    return f
+
+
+# What a checkpointed function of `s` does with a traced value that it was not given.
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda s: mt.checkpoint(lambda z: z * s)(2.0),
+        lambda s: mt.checkpoint(lambda z: s)(2.0),
+        lambda s: mt.checkpoint(keep_default(s))(2.0),
+        lambda s: mt.checkpoint(lambda m: setattr(m, "d", s))(model()),
+        lambda s: mt.checkpoint_sequence(lambda z: z * s, [1.0, 2.0])[1],
+        lambda s: mt.grad(mt.checkpoint(lambda y: y * y * s))(2.0) * mt.checkpoint(lambda z: z * s)(2.0),
+    ],
+)
+def test_a_traced_value_of_a_closure_is_refused(loss):
+    with pytest.raises(mt.CheckpointError, match="used a float, a traced value that is neither an argument nor"):
+        mt.grad(loss)(3.0)
+
+
+def test_a_value_of_a_recording_outside_of_the_one_that_the_checkpoint_belongs_to_keeps_its_derivative():
+    inner = lambda s: mt.grad(mt.checkpoint(lambda y: y * y * s))(2.0)
+    assert mt.grad(inner)(3.0) == 4.0
+
+
+@pytest.mark.parametrize("value", [lambda z: z, lambda z: 5.0])
+def test_a_traced_array_of_a_closure_is_not_written(value):
+    def loss(s):
+        array = s * np.ones(2)
+
+        @mt.checkpoint
+        def f(z):
+            array[0] = value(z)
+            return z
+
+        return f(s) + np.sum(array)
+
+    with pytest.raises(mt.CheckpointError, match=r"wrote in place into an? .*shape \(2,\)"):
+        mt.grad(loss)(3.0)
+
+
+def test_a_value_that_escapes_by_a_closure_list_is_not_returned():
+    def loss(s):
+        kept = []
+        mt.checkpoint(lambda z: kept.append(z * z))(s)
+        return kept[0]
+
+    with pytest.raises(mt.CheckpointError, match="neither its result nor a captured field"):
+        mt.grad(loss)(3.0)
