@@ -145,7 +145,9 @@ def keep_default(s):
     ],
 )
 def test_a_traced_value_of_a_closure_is_refused(loss):
-    with pytest.raises(mt.CheckpointError, match="used a float, a traced value that is neither an argument nor"):
+    with pytest.raises(
+        mt.CheckpointError, match="used a float, a traced value that is neither an argument nor"
+    ):
         mt.grad(loss)(3.0)
 
 
