@@ -17,16 +17,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import ARRAYS, describe, is_differentiable, overlap, read_only, spec_of, zeros
+from ._arrays import ARRAYS, describe, is_array, is_differentiable, overlap, read_only, spec_of, zeros
 from ._errors import RuleError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
+from ._in_place import first_name, is_entry, note_twins
 from ._overlay import UNSET, Overlay, Unread
 from ._recording import Recording
-from ._structure import Child, Containers, Description, Group, Leaf, Lifter, contents, same_parts
+from ._structure import (
+    Child,
+    Containers,
+    Description,
+    Group,
+    Leaf,
+    Lifter,
+    contents,
+    same_parts,
+)
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, level_of, lower, primal
+from ._views import root_of, source_of
 
 _UNREAD: Final = Leaf(-1, 0.0)  # describes a number that the rule did not read
 
@@ -133,6 +144,7 @@ class Call:
         call = len(entries)
         entries.append((CALL, -1, self.pull, (), None))
         made: list[TracedArray] = []
+        arrays: list[tuple[Any, TracedArray]] = []
 
         def make_output(leaf: Any) -> tuple[Any, Leaf]:
             if type(leaf) is TracedArray and level_of(leaf, self.tape) is not None:
@@ -144,6 +156,8 @@ class Call:
             made.append(append(entries, self.tape, UNPACK, call, len(made), leaf))
             if type(leaf) in ARRAYS:
                 self._lock_if_shared(leaf, made[-1])
+            if is_array(leaf):
+                arrays.append((leaf, made[-1]))
             return made[-1], Leaf(len(made) - 1, leaf)
 
         lifter = Lifter(make_output, is_captured, Containers())
@@ -153,12 +167,34 @@ class Call:
             final, description = lifter.lift(record.values[name], f"{type(record.obj).__name__}.{name}")
             record.values[name] = final
             self.written.append((record.obj, name, description))
+        self._tie(arrays)
+        self._keep_tuples(lifter.containers)
         if type(entries) is not list:
             entries.push_call(self.pull, made)
         self.frame.commit()
         # The tape keeps this call; it must not keep the recording, or nothing would be freed without the collector.
         self.frame.outer = None
         return traced
+
+    def _tie(self, arrays: list[tuple[Any, TracedArray]]) -> None:
+        """Let an array that the rule left in two places be one once it is written; parts of one are not written."""
+        for number, (array, output) in enumerate(arrays):
+            for other, its in arrays[:number]:
+                if other is array:
+                    note_twins(output, its)
+                elif type(array) in ARRAYS and type(other) in ARRAYS and overlap(array, other):
+                    self.tape.locked.update({id(output): output, id(its): its})
+
+    def _keep_tuples(self, lifted: Containers) -> None:
+        """Let a tuple that the rule was given, or left in two places, be one tuple in the end."""
+        outer = self.frame.outer
+        if outer is None or type(self.tape.entries) is not list:
+            return
+        first = {key: tuples[1] for key, tuples in self.frame.containers.tuples.items()}
+        for made, value in lifted.tuples.values():
+            twin = first.setdefault(id(value), made)
+            if twin is not made:
+                outer.containers.twins[id(made)] = (made, twin)
 
     def _give_back(self, value: Any) -> Any:
         """The array itself in place of the read-only view of it that the rule was shown."""
@@ -172,6 +208,11 @@ class Call:
                 self.tape.locked[id(output)] = output
                 if layer is not None:
                     self.tape.locked[id(layer)] = layer
+                    root = root_of(layer)
+                    is_whole = array is value and first_name(layer) is root
+                    if is_whole and is_entry(root) and not self.tape.pushes:
+                        # What is left behind is that very array.
+                        self.tape.origins[id(output)] = (output, source_of(root))
 
     def _check_reads(self) -> None:
         """Refuse if the rule read numbers that no argument leads to: its pullback has no place for their tangents."""

@@ -285,6 +285,33 @@ class _Replay(Overlay):
         return made
 
 
+class _ResultLifter(Lifter):
+    """Lifts what the first run left behind. A tuple that it was given is no new one, and one in two places stays one."""
+
+    __slots__ = ("given", "known")
+
+    def __init__(
+        self,
+        leaf: Callable[[Any], tuple[Any, Leaf]],
+        containers: Containers,
+        given: dict[int, tuple[Any, Any]],
+    ) -> None:
+        super().__init__(leaf, is_captured, containers)
+        self.given = given  # by the identity of a tuple, it and what the caller has in its place
+        self.known: dict[int, tuple[Any, tuple[Any, Description]]] = {}
+
+    def lift(self, value: Any, where: str) -> tuple[Any, Description]:
+        """The lifted value and its description; None describes what has its cotangent elsewhere."""
+        if not isinstance(value, tuple):
+            return super().lift(value, where)
+        if id(value) in self.given:
+            return self.given[id(value)][1], None
+        known = self.known.get(id(value))
+        if known is None:
+            known = self.known[id(value)] = (value, super().lift(value, where))
+        return known[1]
+
+
 class _Segment:
     """One checkpointed call."""
 
@@ -348,7 +375,7 @@ class _Segment:
                 outputs[id(value)] = (value, traced, described)
             return traced, described
 
-        lifter = Lifter(output, is_captured, _keeping(self.inside.containers))
+        lifter = _ResultLifter(output, _keeping(self.inside.containers), self.inside.containers.tuples)
         traced, self.value = lifter.lift(result, "the result of a checkpointed function")
         for record, name in list(self.inside.written()):
             record.values[name], description = lifter.lift(
@@ -373,7 +400,9 @@ class _Segment:
                 register_view(outputs[id(value)][1], self._handle_of(array), how)
         self.inside.outer = None
         # A list of a field that was returned is, to the caller, the one in the field.
-        return Lowerer(self.inside.containers).lower(traced)
+        lowered = Lowerer(self.inside.containers).lower(traced)
+        self.inside.containers.forget_tuples()
+        return lowered
 
     def _lock_ambiguous(self, traced: TracedArray, handles: Sequence[TracedArray]) -> None:
         """Let `traced` stand for an array of several handles. None of them is written in place from now on.

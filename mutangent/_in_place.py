@@ -188,6 +188,7 @@ def take_over(x: TracedArray, made: Any) -> bool:
         or made._value.strides != x._value.strides
         or not x._value.flags.writeable
         or id(x) in tape.locked
+        or id(x) in tape.twins
     ):
         return False
     if id(x) not in tape.mutable:
@@ -282,6 +283,8 @@ def _own_buffer(root: TracedArray) -> Any:
     if id(root) not in tape.mutable:
         if id(root) in tape.leaves:
             _shadow(root)
+        elif id(root) in tape.twins:
+            _join_twins(root)
         # Weak, so that the tape does not keep what the program dropped.
         tape.mutable[id(root)] = weakref.ref(root, _forgetting(tape.mutable, id(root)))
     elif type(root._value) in ARRAYS and COUNTS_REFERENCES and sys.getrefcount(root._value) <= ALONE:
@@ -294,6 +297,27 @@ def _forgetting(notes: dict[int, Any], key: int) -> Callable[[Any], None]:
         notes.pop(key, None)
 
     return forget
+
+
+def note_twins(x: TracedArray, y: TracedArray) -> None:
+    """Remember that two traced arrays, results of one call, are one array to the program."""
+    twins = x._tape.twins
+    together = twins[id(y)][1] if id(y) in twins else []
+    for each in (x, y):
+        if id(each) not in twins:
+            # Weak, so that the tape does not keep what the program dropped.
+            twins[id(each)] = (weakref.ref(each, _forgetting(twins, id(each))), together)
+            together.append(weakref.ref(each))
+
+
+def _join_twins(root: TracedArray) -> None:
+    """The first write to an array that has several handles: from now on they are one."""
+    _, together = root._tape.twins.pop(id(root))
+    for reference in together:
+        other = reference()
+        if other is not None and other is not root:
+            root._tape.twins.pop(id(other), None)
+            join(other, root)
 
 
 def _write_through(view: TracedArray, new: TracedArray) -> None:

@@ -154,6 +154,7 @@ class Recording(Overlay):
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
         self.copies = {}
+        self.containers.forget_tuples()
         self.tape.release()
 
     # -- sweeps --------------------------------------------------------------------------------------------------------

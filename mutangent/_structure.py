@@ -152,9 +152,16 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("by_original", "by_working", "bystanders", "frozen", "left")
+    __slots__ = ("by_original", "by_working", "bystanders", "frozen", "left", "lowered", "tuples", "twins")
 
     def __init__(self) -> None:
+        # By the identity of a tuple with lifted items, it and the one that was lifted: a tuple that the function passes
+        # on stays the same one.
+        self.tuples: dict[int, tuple[Any, Any]] = {}
+        # By the identity of a tuple or tangent that was lowered, it and what became of it: one in two places stays one.
+        self.lowered: dict[int, tuple[Any, Any]] = {}
+        # By the identity of a tuple that a rule left, it and another one that stands for the same tuple.
+        self.twins: dict[int, tuple[Any, Any]] = {}
         self.frozen: dict[int, Any] = {}  # by the identity of a frozen copy, what it is a copy of
         self.left: dict[int, Any] = {}  # by the identity of what was frozen, its frozen copy
         self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
@@ -189,6 +196,12 @@ class Containers:
         if left is None and id(container) in self.by_original:
             left = self.by_original[id(container)].working
         return left is not None and holds_traced(left) and id(container) not in self.by_working
+
+    def forget_tuples(self) -> None:
+        """Keep no tuple alive, once all that was left behind is lowered."""
+        self.tuples = {}
+        self.lowered = {}
+        self.twins = {}
 
     def copy_of(self, original: Any) -> Any:
         """A working copy of something mutable without tangent space: a set, an integer array."""
@@ -242,7 +255,9 @@ class Lifter:
             pairs = [self.lift(item, where) for item in value]
             if all(lifted is item for (lifted, _), item in zip(pairs, value, strict=True)):
                 return value, Group(value, [description for _, description in pairs])
-            return rebuild(value, [lifted for lifted, _ in pairs]), Group(value, [d for _, d in pairs])
+            made = rebuild(value, [lifted for lifted, _ in pairs])
+            self.containers.tuples[id(made)] = (made, value)
+            return made, Group(value, [description for _, description in pairs])
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
         if isinstance(value, set | bytearray) or (
@@ -425,11 +440,8 @@ class Lowerer:
             return value
         if kind in _IMMUTABLE:
             return value
-        if isinstance(value, tuple):
-            items = [self.lower(item) for item in value]
-            return value if same_parts(items, list(value)) else rebuild(value, items)
-        if isinstance(value, Tangent):
-            return combine(self.lower, value)
+        if isinstance(value, tuple | Tangent):
+            return self._lower_immutable(value)
         known = self.containers.by_working.get(id(value))
         if known is not None:
             return known.original
@@ -437,6 +449,32 @@ class Lowerer:
             self.seen[id(value)] = value
             self.lower_items(value)
         return value
+
+    def _lower_immutable(self, value: Any) -> Any:
+        """A tuple or tangent without this recording: the same one if nothing in it is another, and one for all places."""
+        known = self.containers.lowered.get(id(value))
+        if known is not None:
+            return known[1]
+        if isinstance(value, tuple):
+            items = [self.lower(item) for item in value]
+            if id(value) in self.containers.twins:
+                before = self.lower(self.containers.twins[id(value)][1])
+            else:
+                before = self.containers.tuples.get(id(value), (value, value))[1]
+            lowered = before if same_parts(items, list(before)) else rebuild(value, items)
+        else:
+            changed = False
+
+            def leaf(item: Any) -> Any:
+                nonlocal changed
+                made = self.lower(item)
+                changed = changed or made is not item
+                return made
+
+            lowered = combine(leaf, value)
+            lowered = lowered if changed else value
+        self.containers.lowered[id(value)] = (value, lowered)
+        return lowered
 
     def _settle(self, traced: TracedArray) -> Any:
         """`settle`, with a copy of what was computed inside. Copies of one array are one array."""

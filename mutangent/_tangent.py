@@ -322,8 +322,20 @@ def rebuild(container: Any, items: list[Any]) -> Any:
     if isinstance(container, dict):
         return dict(zip(container, items, strict=True))
     if isinstance(container, tuple):
-        return type(container)._make(items) if hasattr(container, "_make") else tuple(items)
+        return _tuple_like(container, items)
     return deque(items, container.maxlen) if isinstance(container, deque) else list(items)
+
+
+def _tuple_like(model: Any, items: list[Any]) -> Any:
+    cls = type(model)
+    if cls is tuple:
+        return tuple(items)
+    if hasattr(cls, "_make"):
+        return cls._make(items)
+    made = tuple.__new__(cls, items)  # its own `__new__` may ask for other arguments
+    if hasattr(model, "__dict__"):
+        vars(made).update(vars(model))
+    return made
 
 
 def children(container: Any) -> list[Any] | None:

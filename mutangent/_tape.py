@@ -119,6 +119,7 @@ class Tape:
         "sleepers",
         "sleeping",
         "stale",
+        "twins",
         "views",
     )
 
@@ -159,6 +160,8 @@ class Tape:
             int, tuple[Any, Any]
         ] = {}  # the handles that were borrowed, and their last nodes here
         self.views: dict[int, list[Any]] = {}
+        # Arrays that a rule left in two places: by the identity of a handle, it and all handles of the array, weakly.
+        self.twins: dict[int, tuple[Any, list[Any]]] = {}
         self.stale: WeakValueDictionary[int, Any] | None = None
         self.asleep = False
         self.owner: Tape | None = None
@@ -196,6 +199,7 @@ class Tape:
         self.borrowed = []
         self.detached = []
         self.views = {}
+        self.twins = {}
         self.stale = None
         self.sleeping = None
         self.last_row = None

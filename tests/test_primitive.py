@@ -530,3 +530,111 @@ def test_a_pullback_cannot_write_into_a_cotangent_that_others_share(ruled):
     with pytest.raises(ValueError, match="read-only"):
         pullback(seed)
     np.testing.assert_array_equal(seed, 1.0)
+
+
+# ---------------------------------------------------------------- one array in two places
+
+
+@mt.differentiable
+class Doubling:
+    v: object
+    w: object = None
+    u: object = None
+
+    @mt.primitive
+    def double(self):
+        self.w = self.u = new = 2.0 * self.v
+        return new
+
+    @double.rrule
+    def double(self):
+        self.w = self.u = new = 2.0 * self.v
+
+        def double_pullback(y_bar, written):
+            return (mt.Tangent(Doubling, v=2.0 * (y_bar + written[self].w + written[self].u)),)
+
+        return new, double_pullback
+
+    @mt.primitive
+    def parts(self):
+        new = 2.0 * self.v
+        self.w, self.u = new[1:], new[:2]
+
+    @parts.rrule
+    def parts(self):
+        new = 2.0 * self.v
+        self.w, self.u = new[1:], new[:2]
+
+        def parts_pullback(y_bar, written):
+            v_bar = np.zeros(3)
+            v_bar[1:] += 2.0 * written[self].w
+            v_bar[:2] += 2.0 * written[self].u
+            return (mt.Tangent(Doubling, v=v_bar),)
+
+        return None, parts_pullback
+
+    @mt.primitive
+    def pass_on(self):
+        self.w = self.v
+
+    @pass_on.rrule
+    def pass_on(self):
+        self.w = self.v
+        return None, lambda _, written: (mt.Tangent(Doubling, v=written[self].w),)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, mt.checkpoint])
+def test_an_array_that_a_rule_puts_into_two_places_is_one(wrapped):
+    def loss(obj):
+        out = obj.double()
+        before = np.sum(out * obj.w * obj.u)
+        obj.w[0] = 7.0
+        return before + np.sum(out**2) + np.sum(obj.w**2) + np.sum(obj.u**2)
+
+    for _ in range(3):
+        plain = Doubling(np.array([1.0, 2.0]))
+        expected = loss(plain)
+        obj = Doubling(np.array([1.0, 2.0]))
+        value, tangent = mt.value_and_grad(wrapped(loss))(obj)
+        assert value == expected
+        # Σ(2v)³, and three times (2v₁)² after the write
+        close(tangent.v, [3 * 8 * 1.0, 3 * 8 * 4.0 + 3 * 8 * 2.0])
+        assert obj.w is obj.u
+        out, pullback = mt.vjp(Doubling.double, obj)
+        assert out is obj.w
+        assert obj.w is obj.u
+        close(pullback(np.array([1.0, 0.0]))[0].v, [2.0, 0.0])
+        objects = mt.IdentityMap([(obj, mt.Tangent(Doubling, w=np.ones(2), u=np.array([0.0, 5.0])))])
+        close(pullback(np.array([1.0, 0.0]), objects=objects)[0].v, [4.0, 12.0])
+        assert mt.jvp(loss, (Doubling(np.array([1.0, 2.0])),), (mt.ZeroTangent(),))[0] == expected
+
+
+def test_views_of_one_array_that_a_rule_leaves_are_not_written_in_place():
+    def loss(obj, write):
+        obj.parts()
+        if write:
+            obj.w[0] = 7.0
+        return np.sum(obj.w**2) + np.sum(obj.u**2)
+
+    obj = Doubling(np.array([1.0, 2.0, 3.0]))
+    close(mt.grad(lambda obj: loss(obj, write=False))(obj).v, [8.0, 32.0, 24.0])
+    with pytest.raises(mt.InPlaceError, match=r"user's rule.*x = x\.copy"):
+        mt.grad(lambda obj: loss(obj, write=True))(obj)
+
+
+def test_an_array_that_a_rule_passes_on_is_the_same_one_afterwards():
+    def moved(obj):
+        obj.pass_on()
+        return np.sum(obj.w**2)
+
+    obj = Doubling(np.array([1.0, 2.0]))
+    held = obj.v
+    close(mt.grad(moved)(obj).v, [2.0, 4.0])
+    assert obj.w is held
+    obj.w = None
+    _, pullback = mt.vjp(moved, obj)
+    assert obj.w is held
+    close(pullback(1.0)[0].v, [2.0, 4.0])
+    obj.w[:] = 5.0
+    with pytest.raises(mt.InPlaceError, match="overwritten in place before its pullback ran"):
+        pullback(1.0)

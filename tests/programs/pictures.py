@@ -30,7 +30,7 @@ def parts_of(value: Any) -> list[Any]:
 
 
 class Picture:
-    """Everything in reach of `roots`, in words: one line per object, list, dict and array, with labels for identities.
+    """Everything in reach of `roots`, in words: one line per object, container and array, with labels for identities.
 
     With `before`, a picture of an earlier moment, what was there then keeps its label. So two equal pictures mean the
     same identities in the same places, and the same numbers to the bit.
@@ -69,10 +69,8 @@ class Picture:
         kind = type(value)
         if kind is mt.TracedArray:
             raise AssertionError(f"a traced value is in reach: {value!r}")
-        if attrs.has(kind) or kind in {list, dict, np.ndarray}:
+        if attrs.has(kind) or kind in {list, dict, tuple, np.ndarray}:
             return self.label(value)
-        if kind is tuple:
-            return f"({', '.join(map(self.text, value))})"
         if isinstance(value, float | np.generic | int | str) or value is None:
             return f"{kind.__name__} {value!r}"
         raise AssertionError(f"a program left a {kind.__name__}: {value!r}")
@@ -87,7 +85,7 @@ class Picture:
             )
         if isinstance(value, dict):
             return f"{head} {{{', '.join(f'{key!r}: {self.text(part)}' for key, part in value.items())}}}"
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return f"{head} [{', '.join(map(self.text, value))}]"
         return f"{head} {value.dtype} {value.shape} {value.flags.writeable} {value.tolist()}"
 
