@@ -233,7 +233,7 @@ class _SecondRun(Recording):
     looks_at_arrays = False
 
     def commit(self) -> None:
-        pass
+        self.restore_attributes()
 
 
 class _Replay(Overlay):

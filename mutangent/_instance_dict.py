@@ -13,7 +13,6 @@ from typing import Any
 
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, schema_of, with_fields_in_dict
-from ._traced import TracedArray
 
 
 class InstanceDict:
@@ -90,14 +89,19 @@ class RecordedDict(MutableMapping[str, Any]):
         if field is not None:
             field.__set__(self._obj, value)
             return
+        self._meet()
         self._stored[name] = value
+
+    def _meet(self) -> None:
+        """Let the recording look: in the end it refuses a traced value that is no field, and a raise undoes changes."""
         overlay = current()
-        if overlay is not None and type(value) is TracedArray:
-            overlay.meet(self._obj)  # at the end it refuses a traced value that is left there
+        if overlay is not None:
+            overlay.meet(self._obj)
 
     def __delitem__(self, name: str) -> None:
         field = self._fields.get(name)
         if field is None:
+            self._meet()
             del self._stored[name]
             return
         try:

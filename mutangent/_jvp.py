@@ -122,8 +122,9 @@ class Forward(Recording):
                 continue
             stored = id(record.schema.dict_of(record.obj)) if record.schema.dict_of is not None else 0
             in_dicts = stored in self.dicts
-            # The record's own reference, the argument of getrefcount, and the note that the `__dict__` is its own.
-            if sys.getrefcount(record.obj) <= ALONE + in_dicts:
+            # The record's own references, the argument of getrefcount, and the note that the `__dict__` is its own.
+            known = in_dicts + (record.attributes is not None)
+            if sys.getrefcount(record.obj) <= ALONE + known:
                 del self.records[key]
                 self.dicts.pop(stored, None)
                 self._births -= 1

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
 
 from ._arrays import ARRAYS, is_array, with_arrays
+from ._attributes import Attributes
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
 from ._structure import (
@@ -28,7 +28,6 @@ from ._structure import (
     Lowerer,
     WorkingCopy,
     frozen,
-    holds_traced,
     refuse_own_fields,
     refuse_uncaptured,
 )
@@ -46,7 +45,7 @@ _SCALARS: Final = with_arrays(float, int, str, bool, type(None))
 class Record:
     """What an overlay knows of one object. It holds the object, so that its id cannot be reused."""
 
-    __slots__ = ("born", "deleted", "entries", "obj", "schema", "values", "written")
+    __slots__ = ("attributes", "born", "deleted", "entries", "obj", "schema", "values", "written")
 
     def __init__(self, obj: Any, schema: Schema) -> None:
         self.obj = obj
@@ -56,6 +55,7 @@ class Record:
         self.written: dict[str, None] = {}  # in order of the first write
         self.deleted: set[str] = set()
         self.born = False  # made inside the recording
+        self.attributes: Attributes | None = None  # those that are no fields, as they were
 
 
 class Unread:
@@ -126,6 +126,9 @@ class Overlay:
                         "that belong to both. Let them share an object that holds the fields."
                     )
             record = self.records[id(obj)] = Record(obj, schema)
+            if schema.may_stray:
+                met = self.containers.met
+                record.attributes = (met and met.get(id(obj))) or Attributes(obj)
         return record
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
@@ -207,9 +210,11 @@ class Overlay:
         record.deleted.add(field.name)
 
     def meet(self, obj: Any) -> None:
-        """Look at an object again when the recording ends."""
+        """Look at an object now, and again when the recording ends."""
         if not self.closed:
             self._touch(obj)
+        if self.outer is not None:
+            self.outer.meet(obj)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -225,14 +230,14 @@ class Overlay:
         Everything that can fail comes first: if this raises, nothing was changed.
         """
         containers = self.containers
-        if not (containers.by_original or containers.bystanders or self.log):
+        if not (containers.by_original or containers.bystanders or containers.met or self.log):
             return
         lowerer = self._lowerer()
         copies = list(containers.by_original.values())
         lowerer.check(copies)
+        for attributes in self._attributes():
+            _refuse_strays(attributes)
         for record in self.log.values():
-            if record.schema.may_stray:
-                _refuse_strays(record)
             for name in record.written:
                 value = record.values.get(name)
                 if type(value) is not TracedArray and not is_array(value):
@@ -285,10 +290,27 @@ class Overlay:
 
     def rollback(self) -> None:
         """Leave the objects as they were. Objects made inside have no before: they get their values."""
-        for record in self.log.values():
-            with suppress(NotCapturedError):
-                _refuse_strays(record)
+        self.restore_attributes()
         self._store([record for record in self.log.values() if record.born], self._lowerer())
+
+    def _attributes(self) -> list[Attributes]:
+        """The attributes of captured objects that are no fields."""
+        known = dict(self.containers.met or {})
+        for record in self.log.values():
+            if record.attributes is not None:
+                known.setdefault(id(record.obj), record.attributes)
+        return list(known.values())
+
+    def restore_attributes(self) -> None:
+        """Put attributes that are no fields back as they were, and of other objects those with a traced value in them."""
+        for attributes in self._attributes():
+            record = self.log.get(id(attributes.obj))
+            if record is not None and record.born:
+                attributes.lower()  # there is no before
+            else:
+                attributes.restore()
+        for attributes in self.containers.bystanders.values():
+            attributes.restore_traced()
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers)
@@ -354,21 +376,11 @@ class PlainView(Overlay):
         self.lifter = Lifter(lambda value: (primal(value), None), is_captured, self.containers)
 
 
-def _refuse_strays(record: Record) -> None:
+def _refuse_strays(attributes: Attributes) -> None:
     """Raise if traced values sit in attributes that capture does not follow."""
-    schema = record.schema
-    if not schema.may_stray:
-        return
-    obj = record.obj
-    stored = {} if schema.dict_of is None else dict(schema.dict_of(obj))
-    for name in (*schema.slots, *schema.uncaptured):
-        stored[name] = getattr(obj, name, None)
-    strays = [name for name, value in stored.items() if name not in schema.fields and holds_traced(value)]
-    for name in strays:
-        if type(stored[name]) is TracedArray:
-            object.__setattr__(obj, name, primal(stored[name]))
+    strays = attributes.with_traced()
     if strays:
-        cls = type(obj).__name__
+        cls = type(attributes.obj).__name__
         raise NotCapturedError(
             f"{cls}.{strays[0]} was given a value that depends on the recording's inputs, but {strays[0]!r} is no "
             f"captured field of {cls}, so later reads of it would have no gradient. Declare it in the class, "

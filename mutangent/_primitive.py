@@ -117,10 +117,14 @@ class Primitive:
         before = enter(frame)
         try:
             result = self._rule(*lifted)
+        except BaseException:
+            frame.restore_attributes()
+            raise
         finally:
             leave(before)
         frame.close()
         if result is NotImplemented:
+            frame.restore_attributes()
             return self._function(*args, **kwargs)
         if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
             raise RuleError(

@@ -44,6 +44,7 @@ class Recording(Overlay):
 
     def __init__(self, swept_later: bool = False) -> None:
         super().__init__(current())
+        self.containers.met = {}
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
         self.swept_later = swept_later
         self.roots: list[Description] = []  # descriptions of the arguments
@@ -70,6 +71,7 @@ class Recording(Overlay):
         if current() is not self:
             self.tape.close()
             self.close()
+            self.restore_attributes()
             raise ContextError(
                 "a recording was left while another one, opened inside it, is still open. Leave the inner one first; "
                 "do not open a recording in a generator that is advanced from outside."

@@ -13,13 +13,13 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, MutableMapping, MutableSequence
-from contextlib import suppress
-from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
+from ._attributes import Attributes, holds_traced
 from ._errors import NotCapturedError
 from ._fields import schema_of
 from ._in_place import detached, is_entry, settle
@@ -152,7 +152,17 @@ def refill(container: Any, source: Any) -> None:
 class Containers:
     """The working copies of one recording, by the identity of the original and of the copy."""
 
-    __slots__ = ("by_original", "by_working", "bystanders", "frozen", "left", "lowered", "tuples", "twins")
+    __slots__ = (
+        "by_original",
+        "by_working",
+        "bystanders",
+        "frozen",
+        "left",
+        "lowered",
+        "met",
+        "tuples",
+        "twins",
+    )
 
     def __init__(self) -> None:
         # By the identity of a tuple with lifted items, it and the one that was lifted: a tuple that the function passes
@@ -164,7 +174,10 @@ class Containers:
         self.twins: dict[int, tuple[Any, Any]] = {}
         self.frozen: dict[int, Any] = {}  # by the identity of a frozen copy, what it is a copy of
         self.left: dict[int, Any] = {}  # by the identity of what was frozen, its frozen copy
-        self.bystanders: list[Any] = []  # objects of uncaptured classes, in which no traced value may be left
+        # By their identity, objects of uncaptured classes, in which no traced value may be left.
+        self.bystanders: dict[int, Attributes] = {}
+        # By their identity, captured objects that have attributes besides the fields; None if nobody will ask.
+        self.met: dict[int, Attributes] | None = None
         self.by_original: dict[int, WorkingCopy] = {}
         self.by_working: dict[int, WorkingCopy] = {}
 
@@ -196,6 +209,21 @@ class Containers:
         if left is None and id(container) in self.by_original:
             left = self.by_original[id(container)].working
         return left is not None and holds_traced(left) and id(container) not in self.by_working
+
+    def meet(self, obj: Any) -> None:
+        """Look at the attributes of a captured object before the program gets hold of it."""
+        if self.met is None:
+            return
+        schema = schema_of(type(obj))
+        if schema is not None and schema.may_stray and id(obj) not in self.met:
+            self.met[id(obj)] = Attributes(obj)
+
+    def meet_bystander(self, obj: Any) -> None:
+        """Look at the attributes of an object of another class, if it has any."""
+        has_attributes = hasattr(obj, "__dict__") or hasattr(type(obj), "__slots__")
+        is_data = not callable(obj) and not isinstance(obj, Tangent | ZeroTangent | NoTangent)
+        if has_attributes and is_data and id(obj) not in self.bystanders:
+            self.bystanders[id(obj)] = Attributes(obj)
 
     def forget_tuples(self) -> None:
         """Keep no tuple alive, once all that was left behind is lowered."""
@@ -250,6 +278,7 @@ class Lifter:
         elif kind in _IMMUTABLE:
             return value, None
         elif self.is_captured(value):
+            self.containers.meet(value)
             return value, Child(value)
         if isinstance(value, tuple):
             pairs = [self.lift(item, where) for item in value]
@@ -264,12 +293,7 @@ class Lifter:
             is_array(value) and value.dtype.kind in "biu" and value.nbytes <= COPIED_BYTES
         ):
             return self.containers.copy_of(value), None
-        if (
-            (hasattr(value, "__dict__") or hasattr(kind, "__slots__"))
-            and not callable(value)
-            and not isinstance(value, Tangent | ZeroTangent | NoTangent)
-        ):
-            self.containers.bystanders.append(value)
+        self.containers.meet_bystander(value)
         refuse_unfollowed(value, where, self.is_captured)
         return value, None
 
@@ -390,32 +414,6 @@ def _refuse_unknown_container(value: Any, pending: list[Any], where: str) -> Non
         pending += children(held) or ()
 
 
-def holds_traced(value: Any) -> bool:
-    """Whether a value is a traced one, or a tuple, list, dict or deque with one in it."""
-    seen: dict[int, Any] = {}
-    pending = [value]
-    while pending:
-        held = pending.pop()
-        if type(held) is TracedArray:
-            return True
-        items = list(held) if isinstance(held, deque) else children(held)
-        if items and id(held) not in seen:
-            seen[id(held)] = held
-            pending += items
-    return False
-
-
-def _traced_in(obj: Any) -> str | None:
-    """The attribute of an opaque object in which a traced value lies, or None."""
-    attributes = list(vars(obj).items()) if hasattr(obj, "__dict__") else []
-    for cls in type(obj).__mro__:
-        for name, member in vars(cls).items():
-            if type(member) is MemberDescriptorType:  # a slot
-                with suppress(AttributeError):  # of an unset one
-                    attributes.append((name, member.__get__(obj)))
-    return next((str(name) for name, held in attributes if holds_traced(held)), None)
-
-
 class Lowerer:
     """Takes the traced values of a closed recording out of what the function left behind."""
 
@@ -507,14 +505,15 @@ class Lowerer:
 
     def check(self, copies: list[WorkingCopy]) -> None:
         """Raise if an original was changed while the function worked on its copy, or a bystander got a traced value."""
-        for obj in self.containers.bystanders:
+        for attributes in self.containers.bystanders.values():
+            obj = attributes.obj
             refuse_uncaptured(obj, "an object that the recording met", lambda _: False, only_traced=True)
-            name = _traced_in(obj)
-            if name is not None:
+            names = attributes.with_traced()
+            if names:
                 kind = type(obj).__name__
                 raise NotCapturedError(
-                    f"{kind}.{name} was given a value that depends on the recording's inputs, but {kind} is no captured "
-                    "class, so later reads of it would have no gradient. Make it an attrs class with "
+                    f"{kind}.{names[0]} was given a value that depends on the recording's inputs, but {kind} is no "
+                    "captured class, so later reads of it would have no gradient. Make it an attrs class with "
                     f"@mutangent.differentiable on class {kind}."
                 )
         for made in copies:

@@ -39,7 +39,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "array_api.*",
         },
     ),
-    (4, {"_structure", "_fields", "_instance_dict", "_overlay", "_capture", "_recording"}),
+    (4, {"_attributes", "_structure", "_fields", "_instance_dict", "_overlay", "_capture", "_recording"}),
     (
         5,
         {

@@ -3,6 +3,7 @@
 import abc
 import copy
 import functools
+import itertools
 import pickle
 
 import attrs
@@ -252,6 +253,223 @@ def test_a_traced_value_under_a_name_that_is_no_field_is_refused():
     for loss in (direct, in_a_list):
         with pytest.raises(mt.NotCapturedError, match=r"Box\.extra was given .*mutangent\.field"):
             mt.grad(loss)(o)
+        assert list(vars(o)) == ["v", "w"]
+
+
+# -- attributes that are no fields ------------------------------------------------------------------------------------
+
+
+def by_the_dict(o, name, value):
+    vars(o)[name] = value
+
+
+def by_an_update(o, name, value):
+    vars(o).update({name: value})
+
+
+def by_merging(o, name, value):
+    fields = vars(o)
+    fields |= {name: value}
+
+
+def by_inner_setattr(o, name, value):
+    object.__setattr__(o, name, value)
+
+
+WAYS_TO_SET = [setattr, by_inner_setattr, by_the_dict, by_an_update, by_merging]
+
+
+class SlottedBase:
+    __slots__ = ("aside", "note")
+
+
+@mt.differentiable
+class OverSlots(SlottedBase):
+    v: np.ndarray
+    w: object = 1.0
+
+
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: [1.0, (t,)]], ids=["alone", "in a list"])
+@pytest.mark.parametrize("was_there", [False, True])
+@pytest.mark.parametrize(
+    ("cls", "way"),
+    [*itertools.product(CLASSES, WAYS_TO_SET), (OverSlots, setattr), (OverSlots, by_inner_setattr)],
+)
+def test_a_refused_value_is_gone_from_an_attribute_that_is_no_field(cls, way, was_there, wrap):
+    def on_an_argument(o):
+        way(o, "aside", wrap(o.v * 2))
+        o.w = 5.0
+        return np.sum(o.v)
+
+    def on_what_a_field_holds(outer):
+        way(outer.w, "aside", wrap(outer.v * 2))
+        return np.sum(outer.v)
+
+    def on_what_a_list_holds(outer):
+        way(outer.w[0], "aside", wrap(outer.v * 2))
+        return np.sum(outer.v)
+
+    def inside_another(outer):
+        with mt.Context():
+            on_what_a_field_holds(outer)
+        return np.sum(outer.v)
+
+    def check(loss, argument, o):
+        before = getattr(o, "aside", None)
+        for verb in (
+            mt.grad(loss),
+            lambda argument: mt.vjp(loss, argument),
+            lambda argument: in_a_context(loss, argument),
+        ):
+            with pytest.raises(
+                mt.NotCapturedError, match=rf"{cls.__name__}\.aside was given .*mutangent\.field"
+            ):
+                verb(argument)
+            assert hasattr(o, "aside") is was_there
+            assert getattr(o, "aside", None) is before
+            assert o.w == 1.0
+
+    def in_a_context(loss, argument):
+        with mt.Context():
+            loss(argument)
+
+    o = cls(np.array([2.0, 1.0]))
+    if was_there:
+        o.aside = ["before"]
+    check(on_an_argument, o, o)
+    check(on_what_a_field_holds, Box(np.array([1.0]), o), o)
+    check(on_what_a_list_holds, Box(np.array([1.0]), [o]), o)
+    check(inside_another, Box(np.array([1.0]), o), o)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_SET)
+def test_a_raise_undoes_all_that_happened_to_attributes_that_are_no_fields(way):
+    def loss(o):
+        way(o, "changed", o.v * 2)
+        way(o, "made", 1)
+        way(o, "traced", o.v)
+        del o.dropped
+        raise ZeroDivisionError
+
+    def caught_within(o):
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                mt.grad(loss)(o)
+            assert "made" not in vars(o)
+        loss(o)
+
+    for function in (loss, mt.checkpoint(loss), caught_within):
+        o = Box(np.array([2.0, 1.0]))
+        o.changed, o.dropped = [1], {"a": 1}
+        before = dict(vars(o))
+        with pytest.raises(ZeroDivisionError):
+            mt.grad(function)(o)
+        assert vars(o).keys() == before.keys()
+        assert all(vars(o)[name] is value for name, value in before.items())
+
+
+def test_what_is_no_field_and_gets_no_traced_value_is_left_as_in_the_plain_run():
+    def loss(o):
+        o.count = getattr(o, "count", 0) + 1
+        vars(o)["note"] = ["made"]
+        vars(o).pop("old", None)
+        return np.sum(o.v)
+
+    o = Box(np.array([2.0, 1.0]))
+    o.old = 1
+    mt.grad(loss)(o)
+    mt.grad(mt.checkpoint(loss))(o)
+    assert (o.count, o.note) == (2, ["made"])
+    assert not hasattr(o, "old")
+
+
+def test_an_object_made_inside_that_escapes_from_a_raise_has_plain_values_also_beside_its_fields():
+    escaped = []
+
+    def loss(x):
+        made = Box(x)
+        made.aside = x[0] * 2
+        escaped.append(made)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        mt.grad(loss)(np.array([2.0, 1.0]))
+    assert type(escaped[0].v) is np.ndarray
+    assert type(escaped[0].aside) is np.float64
+
+
+class Foreign:
+    note = "of the class"
+
+
+class SlottedForeign:
+    __slots__ = ("note",)
+
+
+@pytest.mark.parametrize("cls", [Foreign, SlottedForeign])
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_refused_value_is_gone_from_an_object_of_another_class_that_a_field_holds(cls, was_there):
+    foreign = cls()
+    if was_there:
+        foreign.note = kept = ["before"]
+    o = Box(np.array([2.0, 1.0]), foreign)
+
+    def refused(o):
+        o.w.note = o.v * 2
+        return np.sum(o.v)
+
+    def raises(o):
+        refused(o)
+        raise ZeroDivisionError
+
+    for loss, error in [(refused, mt.NotCapturedError), (raises, ZeroDivisionError)]:
+        with pytest.raises(error):
+            mt.grad(loss)(o)
+        if was_there:
+            assert foreign.note is kept
+        else:
+            assert getattr(foreign, "note", None) in {None, "of the class"}
+
+
+def test_a_raise_leaves_what_is_no_number_in_an_object_of_another_class_as_python_does():
+    def loss(o):
+        o.w.note = "written"
+        raise ZeroDivisionError
+
+    o = Box(np.array([2.0, 1.0]), Foreign())
+    with pytest.raises(ZeroDivisionError):
+        mt.grad(loss)(o)
+    assert o.w.note == "written"
+
+
+def test_a_rule_that_declines_leaves_no_attribute_behind():
+    class Ruled(Box):
+        @mt.primitive
+        def step(self):
+            return np.sum(self.v)
+
+        @step.rrule
+        def step(self):
+            self.__dict__["aside"] = 1
+            self.other = 2
+            return NotImplemented
+
+    o = Ruled(np.array([2.0, 1.0]))
+    mt.grad(Ruled.step)(o)
+    assert list(vars(o)) == ["v", "w"]
+
+
+def test_a_global_object_whose_attribute_was_written_before_it_was_met_gets_the_plain_value():
+    o = Box(np.array([2.0, 1.0]))
+
+    def loss(x):
+        o.aside = x * 2
+        return np.sum(o.v) * x
+
+    with pytest.raises(mt.NotCapturedError, match=r"Box\.aside"):
+        mt.grad(loss)(3.0)
+    assert o.aside == 6.0
+    assert type(o.aside) is float
 
 
 # -- what uses the dict --------------------------------------------------------------------------------------------------
