@@ -28,6 +28,7 @@ from ._arrays import (
 from ._errors import InPlaceError, MutangentError, RuleError, TracedValueError
 from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
 from ._rulebook import Rule, elementwise, function, no_rule, rule
+from ._suspended import refuse_outside
 from ._tape import INDEX, PRODUCT, SCATTER, UNPACK, Entry, Tape
 from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
 from ._views import (
@@ -742,6 +743,8 @@ def get_item(x: TracedArray, index: Any) -> Any:
 def _get_constant_item(x: TracedArray, index: Any, kept: Any) -> Any:
     if x._tape.all is None:
         return _shown(lower(x, CLOSED)[kept], x)
+    if x._tape.pauses:
+        refuse_outside(x._tape.pauses)
     value = x._value[kept]
     if not is_array(value):
         return value

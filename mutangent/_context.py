@@ -15,6 +15,7 @@ from ._history import Version
 from ._identity import IdentityMap
 from ._recording import Gradients, Recording, match, zero_like
 from ._structure import Leaf
+from ._suspended import suspendable_block
 from ._tangent import ZERO, Tangent, children, map_container
 from ._tape import Tape
 from ._traced import TracedArray, gives_copies, require_scalar
@@ -356,6 +357,12 @@ def pause() -> Iterator[None]:
     Inside the block every operation gives a constant; objects are still read and written inside the recording, so a
     raise undoes what is written here as well. Conversions such as ``float(x)`` are allowed.
 
+    Raises
+    ------
+    ContextError
+        From an operation elsewhere, while a generator or coroutine is suspended inside the block. A generator that
+        `contextlib.contextmanager` has made a context manager pauses the block of its user instead.
+
     Examples
     --------
     >>> import mutangent as mt
@@ -373,13 +380,22 @@ def pause() -> Iterator[None]:
         if tape is not None:
             tapes.append((tape, tape.entries))
         overlay = overlay.outer
+    block = suspendable_block() if tapes else None
     for tape, _ in tapes:
         tape.entries = None
+        if block is not None:
+            tape.pauses = (*tape.pauses, block)
+    if block is not None:
+        block.enter()
     try:
         yield
     finally:
+        if block is not None:
+            block.leave()
         for tape, entries in tapes:
             tape.entries = entries
+            if block is not None:
+                tape.pauses = tuple([each for each in tape.pauses if each is not block])
 
 
 def primal(x: Any) -> Any:

@@ -37,6 +37,7 @@ from ._arrays import (
     overlap,
 )
 from ._errors import CheckpointError, InPlaceError, TracedValueError
+from ._suspended import refuse_outside
 from ._tape import SET_ITEM, Tape, same_contents
 from ._traced import (
     CLOSED,
@@ -116,6 +117,8 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
         _wake(root, value)
         assign(x, index, value)
     elif tape.entries is None:
+        if tape.pauses and type(value) is TracedArray:
+            refuse_outside(tape.pauses)
         with unpaused(x):  # what is written in `pause()` is a constant
             _assign_open(x, index, lower(value, CLOSED))
     else:

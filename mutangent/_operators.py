@@ -40,6 +40,7 @@ from ._arrays import (
 from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, replace, take_over
 from ._rulebook import known, no_rule, rule
+from ._suspended import refuse_outside
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
 from ._views import refresh
@@ -509,6 +510,8 @@ def _unary(op: Callable[[Any], Any], ufunc: np.ufunc) -> Callable[..., Any]:
         tape = self._tape
         entries = tape.entries
         if entries is None:
+            if tape.pauses:
+                refuse_outside(tape.pauses)
             return op(self._value)
         a = self._value
         y = op(a)

@@ -34,6 +34,7 @@ from ._selected import (
     scatter_selected,
     selects_elements,
 )
+from ._suspended import PausedBlock
 
 Entry = tuple[Any, Any, Any, tuple[int, ...], Any]
 
@@ -113,6 +114,7 @@ class Tape:
         "mutable",
         "origins",
         "owner",
+        "pauses",
         "returned",
         "serial",
         "shadowed",
@@ -134,6 +136,8 @@ class Tape:
         # Of the first run of a checkpointed function, which tells values by the identity of their arrays.
         self.gives_copies = False
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
+        # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
+        self.pauses: tuple[PausedBlock, ...] = ()
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._read: list[tuple[Any, Any]] = []
         self._sums: list[tuple[Any, Any]] = []
@@ -181,6 +185,7 @@ class Tape:
     def close(self) -> None:
         """Record nothing any more."""
         self.entries = self.all = None
+        self.pauses = ()
         if self.sleeping is not None:
             self.sleeping.close()
             self.sleeping.owner = None

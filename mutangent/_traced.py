@@ -30,6 +30,7 @@ from ._arrays import (
     spec_of,
 )
 from ._errors import CheckpointError, GradientTypeError, NoRuleError, TracedValueError
+from ._suspended import refuse_outside
 from ._tape import CALL, LEAF, UNPACK, Tape
 
 _new: Final = object.__new__
@@ -226,6 +227,8 @@ def release(x: TracedArray, what: str, instead: str) -> Any:
                 f"{what} would silently lose the gradient of a traced value, {describe(primal(x))}. {instead}; "
                 "for the plain value without a gradient write mutangent.primal(x)."
             )
+        if value._tape.pauses:
+            refuse_outside(value._tape.pauses)
         value = value._value
     return value
 
@@ -251,6 +254,8 @@ def collect(value: Any, found: list[TracedArray]) -> None:
         while type(layer) is TracedArray and layer._tape.entries is None:
             if layer._tape.discarded:
                 raise left_checkpoint(value)
+            if layer._tape.pauses:
+                refuse_outside(layer._tape.pauses)
             layer = layer._value
         if type(layer) is TracedArray:
             found.append(layer)
