@@ -7,44 +7,46 @@ recording sees the same operation on its own values: that alone gives higher der
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
-from ._accumulate import Cotangents, is_basic_index
 from ._arrays import (
     ARRAYS,
-    COMPLEX128,
-    FLOAT64,
     PLAIN,
-    Spec,
     describe,
     is_array,
     is_differentiable,
     read_only,
     spec_of,
 )
-from ._errors import InPlaceError, MutangentError, RuleError, TracedValueError
-from ._in_place import check_shadow, constant_array, detached, new_array, plain_index
-from ._rulebook import Rule, elementwise, function, no_rule, rule
-from ._suspended import refuse_outside
-from ._tape import INDEX, PRODUCT, SCATTER, UNPACK, Entry, Tape
+from ._errors import InPlaceError, MutangentError, RuleError
+from ._in_place import check_shadow, constant_array, new_array
+from ._operands import (
+    NO_SETTINGS,
+    all_static,
+    as_operand,
+    constant,
+    is_number,
+    refuse_nested,
+    serial_of,
+    settled,
+    strong,
+)
+from ._rulebook import Rule, function, no_rule, rule
+from ._tape import UNPACK, Tape
 from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
 from ._views import (
     Again,
     is_as_computed,
-    is_item_view,
     is_view_of,
     makes_view,
     quiet_view,
     register_parts,
     register_view,
-    root_of,
+    shown,
 )
-
-_new: Final = object.__new__
-EMPTY: Final[dict[str, Any]] = {}
 
 
 def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -73,7 +75,7 @@ def _apply_any(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         collect(tuple(kwargs.values()), found)
     if not found:
         return _apply_to_constants(row, args, kwargs)
-    tape = max((traced._tape for traced in found), key=_serial)
+    tape = max((traced._tape for traced in found), key=serial_of)
     kind = row.kind
     if kind == "composed":
         return _apply_composed(row, args, kwargs)
@@ -124,7 +126,7 @@ def _apply_to_constants(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]
     if first is None or row.kind == "constant":
         return row.function(*lower(args[:1], CLOSED), *rest, **kwargs)
     if first._tape.all is None:
-        return _shown(row.function(lower(first, CLOSED), *rest, **kwargs), first)
+        return shown(row.function(lower(first, CLOSED), *rest, **kwargs), first)
     values = (first._value, *rest)
     y = row.function(*values, **kwargs)
     if row.multiple:
@@ -149,16 +151,6 @@ def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
     return y
 
 
-def _shown(y: Any, x: TracedArray) -> Any:
-    """A value made from one of a closed recording, read-only if it shares memory that a pullback may still read."""
-    if is_view_of(y, primal(x)) and id(root_of(x)) not in x._tape.leaf_ids:
-        if type(y) is not np.ndarray:
-            return y.copy()  # CuPy has no read-only arrays
-        y = y.view()
-        y.flags.writeable = False
-    return y
-
-
 def make_array(row: Rule, like: TracedArray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that makes a new array, `numpy.zeros_like` for example, for which `like` is only a model."""
     values = (*args[1:], *kwargs.values())
@@ -168,21 +160,17 @@ def make_array(row: Rule, like: TracedArray, args: tuple[Any, ...], kwargs: dict
     return new_array(row.function(*[primal(arg) for arg in args], **plain), like)
 
 
-def _serial(tape: Tape) -> int:
-    return tape.serial
-
-
 def _are_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether all but the first of the arguments are settings that the pullbacks are known to understand."""
     return (
         len(args) <= row.accepts[0]  # type: ignore[index]
-        and _all_static(args[1:])
+        and all_static(args[1:])
         and (
             not kwargs
             or (
                 kwargs.keys() <= row.accepts[1]  # type: ignore[index]
                 and row.keywords.keys().isdisjoint(kwargs)
-                and _all_static(kwargs.values())
+                and all_static(kwargs.values())
             )
         )
     )
@@ -210,10 +198,10 @@ def _apply_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if type(y) is np.ndarray:
         if y.dtype.kind not in "fc":
             return y
-    elif not _is_number(row, y):
+    elif not is_number(row, y):
         return y
     keep = row.keep[1]
-    kept = _strong(x) if keep[1] else spec_of(x)
+    kept = strong(x) if keep[1] else spec_of(x)
     saved = (y if keep[0] else None, (kept, *settings), kwargs)
     others = len(row.expressions) - 1
     nodes = (traced._node, *(-1,) * others) if others else (traced._node,)
@@ -236,7 +224,7 @@ def _apply_several(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     is_plain = type(x) is np.ndarray
     function = row.direct if is_plain and row.direct is not None else row.function
     ys = function(x, *settings, **kwargs)
-    kept = _strong(x) if row.keep[1][1] else spec_of(x)
+    kept = strong(x) if row.keep[1][1] else spec_of(x)
     tape = traced._tape
     entries: Any = tape.entries
     call = len(entries)
@@ -262,24 +250,6 @@ def _register(view: TracedArray, base: TracedArray, how: Again) -> None:
         is_as_computed(base) or makes_view(view._value, base, how)
     ):
         register_view(view, base, how)
-
-
-def _strong(x: Any) -> Any:
-    """A traced number as pullbacks expect it, with a shape and a dtype."""
-    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
-
-
-def _is_number(row: Rule, y: Any) -> bool:
-    """Whether a result has a tangent space; refuse several results where the rule knows of one."""
-    if type(y) is np.ndarray:
-        return y.dtype.kind in "fc"
-    if type(y) is TracedArray or is_differentiable(y):
-        return True
-    if isinstance(y, list | tuple) and any(
-        type(each) is TracedArray or is_differentiable(each) for each in y
-    ):
-        raise no_rule(row.function, f" with {len(y)} results")
-    return False
 
 
 def _check_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -325,7 +295,7 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
         if reason:
             raise no_rule(row.function, f" with {reason}")
     y = row.function(*values, **kwargs)
-    if not row.multiple and not _is_number(row, y):
+    if not row.multiple and not is_number(row, y):
         return y
     if tape.shadowed:
         for value, layer in zip(values, layers, strict=True):
@@ -336,9 +306,9 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
 
 def _constant_argument(row: Rule, tape: Tape, k: int, arg: Any) -> Any:
     """An argument of a call that is not traced, in the form in which rules expect it."""
-    _refuse_nested(row, arg)
+    refuse_nested(row, arg)
     value = lower(arg, tape)
-    return _operand(value) if k < len(row.expressions) else value
+    return as_operand(value) if k < len(row.expressions) else value
 
 
 def _record(
@@ -356,12 +326,12 @@ def _record(
     nodes += [-1] * (operands - len(nodes))
     keep = row.keep[mask]
     kept = [
-        _constant(tape, value) if layer is None else value if row.kind == "elementwise" else _strong(value)
+        constant(tape, value) if layer is None else value if row.kind == "elementwise" else strong(value)
         for value, layer in zip(values, layers, strict=True)
     ]
     entries: Any = tape.entries
     if kwargs:
-        kwargs = {name: _constant(tape, value) for name, value in kwargs.items()}
+        kwargs = {name: constant(tape, value) for name, value in kwargs.items()}
     if row.kind == "elementwise":
         read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
         return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y, values)
@@ -380,7 +350,7 @@ def _record(
     outputs = []
     for number, value in enumerate(y):
         output: Any = value
-        if _is_number(row, value):
+        if is_number(row, value):
             output = append(entries, tape, UNPACK, call, number, value, values)
         if source is not None and is_view_of(primal(value), primal(values[0])):
             _register(output, source, _again(row, values, kwargs, number))
@@ -390,54 +360,8 @@ def _record(
 
 def _again(row: Rule, values: tuple[Any, ...], kwargs: dict[str, Any], number: int = -1) -> Again:
     """How a view was made, with copies of settings that the caller could change before it is made again."""
-    rest = tuple([_settled(value) for value in values[1:]])
-    return Again(row.function, rest, {name: _settled(value) for name, value in kwargs.items()}, number)
-
-
-def _settled(value: Any) -> Any:
-    if type(value) is list or type(value) is tuple:
-        return type(value)([_settled(item) for item in value])
-    return value.copy() if type(value) is np.ndarray else value
-
-
-def _constant(tape: Tape, value: Any) -> Any:
-    """A constant operand as it is to be saved: later writes must not change it."""
-    if type(value) is list:
-        return [_constant(tape, item) for item in value]
-    return detached(value) if type(value) is TracedArray else tape.constant(value)
-
-
-_STATIC: Final = frozenset({int, float, bool, str, type(None), slice, np.dtype, type})
-
-
-def _all_static(values: Iterable[Any]) -> bool:
-    """Whether the values are settings: numbers, names, and tuples of integers."""
-    for value in values:
-        kind = type(value)
-        if kind not in _STATIC and not (kind is tuple and all(type(item) is int for item in value)):
-            return False
-    return True
-
-
-def _operand(value: Any) -> Any:
-    """An operand as rules expect it: lists become arrays, and `is_differentiable` refuses special subclasses."""
-    if type(value) in PLAIN:
-        return value
-    if type(value) is list or type(value) is tuple:
-        return np.asarray(value)
-    if is_array(value):
-        is_differentiable(value)
-    return value
-
-
-def _refuse_nested(row: Rule, *args: Any) -> None:
-    """Refuse a list of traced values where the function expects one array: its items would become constants."""
-    for arg in args:
-        if (type(arg) is list or type(arg) is tuple) and has_open(arg):
-            raise TracedValueError(
-                f"{row.name} was given a {type(arg).__name__} of traced values for an array; making an array of them "
-                "would silently lose their gradient. Write np.stack([...]) instead of the list."
-            )
+    rest = tuple([settled(value) for value in values[1:]])
+    return Again(row.function, rest, {name: settled(value) for name, value in kwargs.items()}, number)
 
 
 def _tape_of_all(items: Any) -> Tape | None:
@@ -456,7 +380,7 @@ def _apply_to_all(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str
     settings = args[1:]
     values = [item._value for item in items]
     y = (row.direct or row.function)(values, *settings, **kwargs)
-    if kwargs and not _is_number(row, y):  # dtype=int
+    if kwargs and not is_number(row, y):  # dtype=int
         return y
     specs = tuple([spec_of(value) for value in values])
     nodes = tuple([item._node for item in items])
@@ -481,20 +405,20 @@ def append_joint(
     entries: Any = tape.entries
     nodes = tuple([x._node for x in operands])
     if not row.multiple:
-        return [append(entries, tape, row, (nodes,), (None, saved, EMPTY), values[0])]
+        return [append(entries, tape, row, (nodes,), (None, saved, NO_SETTINGS), values[0])]
     call = len(entries)
     specs = tuple([spec_of(value) for value in values])
-    entries.append((row, (nodes,), (specs, saved, EMPTY), (), None))
+    entries.append((row, (nodes,), (specs, saved, NO_SETTINGS), (), None))
     return [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
 
 
 def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record a function whose first operand is a sequence of arrays, such as `numpy.concatenate`."""
     items = list(args[0])
-    _refuse_nested(row, *items, *args[1:])
+    refuse_nested(row, *items, *args[1:])
     values = [lower(item, tape) for item in items]
     y = row.function(values, *lower(args[1:], tape), **kwargs)
-    if kwargs and not _is_number(row, y):  # dtype=int
+    if kwargs and not is_number(row, y):  # dtype=int
         return y
     layers = [level_of(item, tape) if type(item) is TracedArray else None for item in items]
     nodes = tuple([-1 if layer is None else layer._node for layer in layers])
@@ -546,128 +470,6 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     return new_outputs(entries, tape, pull, [y], values)[0]
 
 
-def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, without calls
-    op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any
-) -> Any:
-    """Record a function of two operands: the hot path of all operators and binary ufuncs.
-
-    `op` computes the value: the operator itself for an operator, since Python numbers must stay Python numbers.
-    """
-    # One open tape, and nothing else that is traced: the case that has to be fast.
-    if type(a) is TracedArray:
-        tape = a._tape
-        entries: Any = tape.entries
-        x = a._value
-        if type(b) is TracedArray:
-            if b._tape is not tape:
-                return apply_mixed(op, row, a, b)
-            z = b._value
-            parents = (a._node, b._node)
-            mask = 3
-        else:
-            if type(b) not in PLAIN:
-                return apply_mixed(op, row, a, b)
-            z = b
-            parents = (a._node, -1)
-            mask = 1
-    else:
-        if type(a) not in PLAIN:
-            return apply_mixed(op, row, a, b)
-        tape = b._tape
-        entries = tape.entries
-        x = a
-        z = b._value
-        parents = (-1, b._node)
-        mask = 2
-    if entries is None or not row.kind:
-        return apply_mixed(op, row, a, b)
-    y = op(x, z)
-    keep_y, keep_x, keep_z = row.keep[mask]
-    if mask == 1:
-        if type(z) in ARRAYS:
-            if tape.shadowed:
-                check_shadow(tape, z)
-            if keep_z:
-                z = tape.constant(z)
-    elif mask == 2 and type(x) in ARRAYS:
-        if tape.shadowed:
-            check_shadow(tape, x)
-        if keep_x:
-            x = tape.constant(x)
-    saved: Any
-    if row.kind == "elementwise":
-        saved = (y if keep_y else None, x if keep_x else None, z if keep_z else None)
-    else:
-        kept = (
-            spec_of(x) if not keep_x else _strong(x) if mask & 1 else x,
-            spec_of(z) if not keep_z else _strong(z) if mask & 2 else z,
-        )
-        saved = (y if keep_y else None, kept, PRODUCT if is_product(row, x, z) else EMPTY)
-    try:
-        shape, dtype = y.shape, y.dtype
-    except AttributeError:
-        shape, dtype = (), COMPLEX128 if type(y) is complex else FLOAT64
-    traced: TracedArray = _new(TracedArray)
-    traced._base = None
-    traced._value = y
-    traced._tape = tape
-    if type(entries) is list:
-        traced._node = len(entries)
-        entries.append((row, parents, saved, shape, dtype))
-    else:
-        traced._node = entries.push(row, parents, saved, shape, dtype, y, (x, z))
-    return traced
-
-
-_MATMUL: Final = rule(np.matmul)
-
-
-def is_product(row: Rule, a: Any, b: Any) -> bool:
-    """Whether a call is the product of two real matrices of one dtype, in NumPy arrays."""
-    return (
-        row is _MATMUL
-        and type(a) is np.ndarray
-        and type(b) is np.ndarray
-        and a.ndim == 2
-        and b.ndim == 2
-        and a.dtype is b.dtype
-        and a.dtype.kind == "f"
-    )
-
-
-def apply_mixed(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any:
-    """The general case: operands of different recordings, of closed ones, lists and array subclasses."""
-    found: list[TracedArray] = []
-    collect(a, found)
-    collect(b, found)
-    if not found:
-        return op(lower(a, CLOSED), lower(b, CLOSED))
-    if not row.kind:
-        raise no_rule(row.function)
-    tape = max((layer._tape for layer in found), key=_serial)
-    _refuse_nested(row, a, b)
-    operands = []
-    for x in (a, b):
-        layer = level_of(x, tape) if type(x) is TracedArray else None
-        # Seen from this level, an operand is either traced by it or has no layer of it.
-        operands.append(_operand(lower(x, tape)) if layer is None else layer)
-    low_a, low_b = (x._value if type(x) is TracedArray and x._tape is tape else x for x in operands)
-    mask = sum((type(x) is TracedArray and x._tape is tape) << k for k, x in enumerate(operands))
-    y = op(low_a, low_b)
-    keep_y, keep_a, keep_b = row.keep[mask]
-    if not mask & 1:
-        low_a = _constant(tape, low_a)
-    if not mask & 2:
-        low_b = _constant(tape, low_b)
-    saved: Any = (y if keep_y else None, low_a if keep_a else None, low_b if keep_b else None)
-    if row.kind == "function":
-        kept = (low_a if keep_a else spec_of(low_a), low_b if keep_b else spec_of(low_b))
-        saved = (y if keep_y else None, kept, EMPTY)
-    parents = tuple(x._node if mask >> k & 1 else -1 for k, x in enumerate(operands))
-    entries: Any = tape.entries
-    return append(entries, tape, row, parents, saved, y, (low_a, low_b))
-
-
 def _item(x: Any) -> Any:
     return x.item() if hasattr(x, "item") else x
 
@@ -686,82 +488,3 @@ function(
 )
 ITEM: Final = rule(_item)
 ASTYPE: Final = rule(_astype)
-
-
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
-# How NumPy's users write the logistic function; one derivative in place of four, which does not overflow.
-elementwise(_logistic, lambda t, y, _x: t * (y - y * y))
-LOGISTIC: Final = rule(_logistic)
-_ADD: Final = rule(np.add)
-_EXP: Final = rule(np.exp)
-_NEGATIVE: Final = rule(np.negative)
-
-
-def operand_of_logistic(entries: list[Entry], node: int) -> int:
-    """The node x if `node` is 1 + exp(-x); else -1."""
-    row, parents, saved, _, _ = entries[node]
-    if row is _ADD and 1 in (saved[1], saved[2]):
-        row, parents, _, _, _ = entries[max(parents)]
-        if row is _EXP:
-            row, parents, _, _, _ = entries[parents[0]]
-            if row is _NEGATIVE:
-                return int(parents[0])
-    return -1
-
-
-def get_item(x: TracedArray, index: Any) -> Any:
-    """Record `x[index]`."""
-    tape = x._tape
-    entries = tape.entries
-    simple = type(index) is int or type(index) is slice
-    if simple and entries is not None and type(x._value) is np.ndarray and not tape.mutable:
-        value = x._value[index]
-        if type(value) is np.ndarray:  # the usual case
-            made = append(entries, tape, INDEX, x._node, index, value)
-            register_view(made, x, index)
-            return made
-        return append(entries, tape, INDEX, x._node, index, value) if is_differentiable(value) else value
-    kept = index if simple else plain_index(index, x)
-    if entries is None:
-        return _get_constant_item(x, index, kept)
-    value = x._value[kept]
-    if type(value) in ARRAYS or type(value) is TracedArray:
-        is_view = is_array(value) if simple else is_basic_index(kept) and is_item_view(value, kept)
-        if is_view and id(x) in tape.mutable and type(value) in ARRAYS:
-            # So that the buffer stays without other references, and the next write is cheap.
-            value = value.copy(order="K")
-        made = append(entries, tape, INDEX, x._node, kept, value)
-        if is_view:
-            register_view(made, x, index)
-        return made
-    return append(entries, tape, INDEX, x._node, kept, value) if is_differentiable(value) else value
-
-
-def _get_constant_item(x: TracedArray, index: Any, kept: Any) -> Any:
-    if x._tape.all is None:
-        return _shown(lower(x, CLOSED)[kept], x)
-    if x._tape.pauses:
-        refuse_outside(x._tape.pauses)
-    value = x._value[kept]
-    if not is_array(value):
-        return value
-    if is_basic_index(kept) and is_item_view(value, kept):
-        return quiet_view(value, x, index)
-    # The copy in `buffer[mask] += x` must be able to take a traced value.
-    return value if x._tape.owner is None else constant_array(x._tape.owner, value)
-
-
-def scatter(x: TracedArray, index: Any, spec: Spec) -> Any:
-    """Record zeros of `spec` with `x` added at `index`: what an inner sweep needs for indexing."""
-    value = x._value
-    if type(value) is TracedArray:
-        value = scatter(value, index, spec)
-    else:
-        buffer = Cotangents(1)
-        buffer.scatter(0, index, value, spec.shape, spec.dtype)
-        value = buffer.slots[0]
-    tape = x._tape
-    return value if tape.entries is None else append(tape.entries, tape, SCATTER, x._node, index, value)

@@ -36,9 +36,10 @@ from ._arrays import (
     namespace_of,
     overlap,
 )
+from ._contents import same_contents
 from ._errors import CheckpointError, InPlaceError, TracedValueError
 from ._suspended import refuse_outside
-from ._tape import SET_ITEM, Tape, same_contents
+from ._tape import SET_ITEM, Tape
 from ._traced import (
     CLOSED,
     TracedArray,

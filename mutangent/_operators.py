@@ -12,19 +12,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ._apply import (
-    ASTYPE,
-    EMPTY,
-    ITEM,
-    LOGISTIC,
-    apply,
-    apply_binary,
-    get_item,
-    is_product,
-    make_array,
-    operand_of_logistic,
-    scatter,
-)
+from ._apply import ASTYPE, ITEM, apply, make_array
 from ._arrays import (
     COMPLEX128,
     FLOAT64,
@@ -37,8 +25,12 @@ from ._arrays import (
     spec_of,
     zeros,
 )
+from ._binary import apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, replace, take_over
+from ._items import get_item, scatter
+from ._logistic import append_logistic, operand_of_logistic
+from ._operands import NO_SETTINGS
 from ._rulebook import known, no_rule, rule
 from ._suspended import refuse_outside
 from ._tape import PRODUCT
@@ -168,7 +160,7 @@ class Operations:
 
     @property
     def T(self: Any) -> Any:  # noqa: N802 - NumPy's name
-        return apply(_TRANSPOSE, (self,), EMPTY)
+        return apply(_TRANSPOSE, (self,), NO_SETTINGS)
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802 - NumPy's name
@@ -249,7 +241,7 @@ class Operations:
     def astype(self: Any, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:  # noqa: ARG002 - order, casting
         if not copy and np.dtype(dtype) == self.dtype:
             return self
-        return apply(ASTYPE, (self, np.dtype(dtype)), EMPTY)
+        return apply(ASTYPE, (self, np.dtype(dtype)), NO_SETTINGS)
 
     def compress(self: Any, condition: Any, axis: Any = None) -> Any:
         return np.compress(condition, self, axis)
@@ -260,7 +252,7 @@ class Operations:
             if type(place) is not tuple:  # one number counts the elements in C order
                 place = np.unravel_index(range(self.size)[place], self.shape)
             return self[place].item()
-        return apply(ITEM, (self,), EMPTY)
+        return apply(ITEM, (self,), NO_SETTINGS)
 
     # -- items --------------------------------------------------------------------------------------------------------
 
@@ -455,8 +447,7 @@ def _quotient(self: TracedArray, other: Any) -> Any:
         if type(entries) is list:
             node = operand_of_logistic(entries, self._node)
             if node >= 0:
-                y = other / self._value
-                return append(entries, tape, LOGISTIC, (node,), (y, None), y)
+                return append_logistic(tape, entries, node, self, other / self._value)
     return _divided(self, other)
 
 
@@ -518,7 +509,7 @@ def _unary(op: Callable[[Any], Any], ufunc: np.ufunc) -> Callable[..., Any]:
         keep_y, keep_a = row.keep[1]
         saved: Any = (y if keep_y else None, a if keep_a else None)
         if row.kind == "function":
-            saved = (y if keep_y else None, (a if keep_a else spec_of(a),), EMPTY)
+            saved = (y if keep_y else None, (a if keep_a else spec_of(a),), NO_SETTINGS)
         return append(entries, tape, row, (self._node,), saved, y, (a,))
 
     return method

@@ -12,7 +12,6 @@ entry whose cotangent is a dict, followed by one `UNPACK` entry per result.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
@@ -22,6 +21,7 @@ import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
 from ._arrays import Spec, describe, is_on_device, is_plain_array, namespace_of, overlap, zeros
+from ._contents import COPIED_BYTES, Contents, contents_of, has_contents, in_little_memory
 from ._errors import InPlaceError
 from ._rulebook import Rule
 from ._selected import (
@@ -53,24 +53,6 @@ class Special:
         return self.name
 
 
-def _checksum(value: Any) -> int:
-    data = value if value.flags.c_contiguous else value.copy()
-    return (
-        zlib.crc32(data.reshape(-1).view(np.uint8).data) if isinstance(data, np.ndarray) and data.size else 0
-    )
-
-
-COPIED_BYTES: Final = 1 << 16
-COMPARED_BYTES: Final = 1 << 20
-
-
-def same_contents(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape hold the same numbers, nan among them."""
-    # A nan differs from itself, so the comparison by value comes first and is the usual end.
-    same = a == b
-    return bool(same.all()) or bool((same | (np.isnan(a) & np.isnan(b))).all())
-
-
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
 SET_ITEM: Final = Special(
@@ -95,8 +77,8 @@ class Tape:
 
     __slots__ = (
         "_constants",
+        "_guarded",
         "_read",
-        "_sums",
         "all",
         "asleep",
         "before",
@@ -104,6 +86,7 @@ class Tape:
         "detached",
         "discarded",
         "entries",
+        "exponential",
         "gives_copies",
         "kept",
         "last_row",
@@ -138,9 +121,9 @@ class Tape:
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
         self.pauses: tuple[PausedBlock, ...] = ()
-        self._constants: dict[int, tuple[Any, Any]] = {}
-        self._read: list[tuple[Any, Any]] = []
-        self._sums: list[tuple[Any, Any]] = []
+        self._constants: dict[int, tuple[Any, Contents]] = {}
+        self._read: list[tuple[Any, Contents]] = []
+        self._guarded: list[tuple[Any, Contents]] = []
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
         self.leaf_ids: frozenset[int] = frozenset()
@@ -148,6 +131,7 @@ class Tape:
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
         self.last_row: tuple[Any, ...] | None = None  # of x[i] = x[j]; see `_in_place`
+        self.exponential: Any = None  # of the last logistic function; see `_logistic`
         self.locked: dict[int, Any] = {}
         self.mutable: dict[int, Any] = {}
         self.shadowed: dict[
@@ -208,26 +192,26 @@ class Tape:
         self.stale = None
         self.sleeping = None
         self.last_row = None
+        self.exponential = None
 
     def constant(self, value: Any) -> Any:
         """A constant operand to be saved on this tape, safe from later changes of the caller's array.
 
         A small array is copied, and so is one on a device, since comparing it later would have to wait for the device.
-        Of another large one a snapshot is taken at its first use, and the sweep refuses if the array differs from it
-        then.
+        What another large one held at its first use is remembered, and the sweep refuses if it holds something else.
         """
         if not is_plain_array(value):
             return value
         if value.nbytes <= COPIED_BYTES or is_on_device(value):
             return value.copy()
         if id(value) not in self._constants:
-            self._constants[id(value)] = (value, value.copy())
+            self._constants[id(value)] = (value, contents_of(value))
         return value
 
     def forget_constants(self, array: Any) -> None:
         """No longer check constants that share memory with `array`; the entries have copies of them now."""
-        for key, (value, snapshot) in list(self._constants.items()):
-            if overlap(value, array) and same_contents(value, snapshot):
+        for key, (value, before) in list(self._constants.items()):
+            if overlap(value, array) and has_contents(value, before):
                 del self._constants[key]
 
     def note_read(self, array: Any) -> None:
@@ -235,43 +219,36 @@ class Tape:
 
         Not those of one on a device: to look at them later would be to wait for it.
         """
-        if is_on_device(array):
-            return
-        size = array.nbytes
-        if size <= COMPARED_BYTES:  # comparing is faster than a checksum, which takes no memory
-            self._read.append((array, array.tobytes() if size <= COPIED_BYTES else array.copy()))
-        else:
-            self._read.append((array, _checksum(array)))
+        if type(array) is np.ndarray or not is_on_device(array):
+            self._read.append((array, contents_of(array)))
 
     def overwritten(self) -> Any:
         """An array that has changed since it was read, by another name of it; None if there is none."""
         for array, before in self._read:
-            if type(before) is bytes:
-                same = array.tobytes() == before
-            else:
-                same = _checksum(array) == before if type(before) is int else same_contents(array, before)
-            if not same:
+            if not has_contents(array, before):
                 return array
         return None
 
     def guard(self) -> None:
-        """Remember the contents of the arrays that were read, for sweeps that come later than the recording."""
+        """Go on remembering the contents of the arrays that were read, for sweeps that come later than the recording."""
         written = {id(source) for _, source in self.shadowed.values()}
-        for array, before in self._read:
-            if id(array) not in written:
-                self._sums.append((array, _checksum(array) if type(before) is np.ndarray else before))
+        self._guarded = [
+            (array, in_little_memory(array, before))
+            for array, before in self._read
+            if id(array) not in written
+        ]
 
     def check_constants(self) -> None:
         """Raise if an array that the entries read was changed since the recording used it."""
-        for value, before in self._sums:
-            if (value.tobytes() if type(before) is bytes else _checksum(value)) != before:
+        for value, before in self._guarded:
+            if not has_contents(value, before):
                 raise InPlaceError(
                     f"{describe(value)}, which the recording had read from a field or an argument, was overwritten in "
                     "place before its pullback ran, so the gradient would be computed from the wrong numbers. Call the "
                     "pullback first, or assign a new array: `m.w = m.w - step`, not `m.w -= step`."
                 )
-        for value, snapshot in self._constants.values():
-            if not same_contents(value, snapshot):
+        for value, before in self._constants.values():
+            if not has_contents(value, before):
                 raise InPlaceError(
                     f"{describe(value)} was used as a constant by the recording and then overwritten in place, so the "
                     "gradient would be computed from the wrong numbers. Write into a new array, or use a copy: "

@@ -258,3 +258,13 @@ def is_item_view(value: Any, index: Any) -> bool:
     """Whether `value`, taken by a basic index, is a view, not a number."""
     parts = index if type(index) is tuple else (index,)
     return is_array(value) and not any(type(part) in ARRAYS for part in parts)
+
+
+def shown(y: Any, x: TracedArray) -> Any:
+    """A value made from one of a closed recording, read-only if it shares memory that a pullback may still read."""
+    if is_view_of(y, primal(x)) and id(root_of(x)) not in x._tape.leaf_ids:
+        if type(y) is not np.ndarray:
+            return y.copy()  # CuPy has no read-only arrays
+        y = y.view()
+        y.flags.writeable = False
+    return y
