@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, is_differentiable, namespace_of, number, spec_of, zeros
+from ._arrays import Spec, describe, is_differentiable, namespace_of, number, spec_of, zeros
+from ._context import pause
 from ._errors import GradientTypeError
 from ._jvp import jvp
 from ._tangent import NONE
@@ -40,7 +42,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     ------
     GradientTypeError
         When called, if the argument or the result is no float or complex array or number, or if the argument is
-        complex and the result is real.
+        complex and the result is real or not holomorphic at that point.
 
     Examples
     --------
@@ -67,6 +69,9 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
             _, pushforward = vjp(lambda y_bar: pullback(y_bar)[0], zero if rows.shape else zero[()])
             parts = [pushforward(unit)[0] for unit in _units(x)]
             joined = np.stack(parts, axis=-1) if parts else namespace_of(primal(out)).zeros(0, rows.dtype)
+        if columns.dtype.kind == "c":
+            matrix = primal(joined).reshape(rows.size, columns.size)
+            _require_holomorphic(pullback, out, np.conj(matrix).T, _matrix_times)
         return np.reshape(joined, (*rows.shape, *columns.shape)).astype(rows.dtype, copy=False)
 
     return jacobian_of_f
@@ -168,7 +173,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
     ------
     GradientTypeError
         When called, if the argument is no float or complex array or number, if the result has another shape, or if
-        the argument is complex and the result is real.
+        the argument is complex and the result is real or not holomorphic at that point.
 
     Examples
     --------
@@ -181,19 +186,41 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
     def elementwise_grad_of_f(*args: Any, **kwargs: Any) -> Any:
         of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
         spec = spec_of(primal(x))
-        one = zeros(spec, primal(x)) + spec.dtype.type(1)
-        out, out_dot = jvp(of_x, (x, *containers), (one, *(NONE for _ in containers)))
-        _require_number(out, "the result")
-        rows = spec_of(primal(out))
-        _require_derivative(rows.dtype, spec.dtype)
-        if rows.shape != spec.shape:
-            raise GradientTypeError(
-                f"the result has shape {rows.shape}, and the argument has shape {spec.shape}, so the function is not "
-                "elementwise. Use mutangent.grad for a scalar result, mutangent.jacobian for all derivatives."
-            )
+        if spec.dtype.kind == "c":  # by the pullback, which tells what is holomorphic
+            out, pullback = vjp(of_x, x, *containers)
+            _require_elementwise(out, spec)
+            adjoint = pullback(_ones(out))[0]
+            _require_holomorphic(pullback, out, primal(adjoint), operator.mul)
+            derivative = np.conj(adjoint) + 0.0  # no negative zeros from the conjugate
+            return _like(derivative, out)
+        out, out_dot = jvp(of_x, (x, *containers), (_ones(x), *(NONE for _ in containers)))
+        _require_elementwise(out, spec)
         return out_dot
 
     return elementwise_grad_of_f
+
+
+def _require_elementwise(out: Any, spec: Spec) -> None:
+    _require_number(out, "the result")
+    rows = spec_of(primal(out))
+    _require_derivative(rows.dtype, spec.dtype)
+    if rows.shape != spec.shape:
+        raise GradientTypeError(
+            f"the result has shape {rows.shape}, and the argument has shape {spec.shape}, so the function is not "
+            "elementwise. Use mutangent.grad for a scalar result, mutangent.jacobian for all derivatives."
+        )
+
+
+def _ones(x: Any) -> Any:
+    spec = spec_of(primal(x))
+    return zeros(spec, primal(x)) + spec.dtype.type(1)
+
+
+def _like(derivative: Any, out: Any) -> Any:
+    """A derivative as the kind of number or array that the result is."""
+    if type(primal(out)) is complex:
+        return derivative.item()
+    return derivative.astype(spec_of(primal(out)).dtype, copy=False)
 
 
 def _of_one(
@@ -224,6 +251,66 @@ def _units(x: Any) -> Iterator[Any]:
         unit = zeros(spec, like)
         unit[place] = 1
         yield unit
+
+
+def _matrix_times(matrix: Any, direction: Any) -> Any:
+    return matrix @ np.reshape(direction, -1)
+
+
+def _require_holomorphic(
+    pullback: Callable[..., tuple[Any, ...]], out: Any, adjoint: Any, product: Callable[[Any, Any], Any]
+) -> None:
+    """Raise unless the derivative of a complex function is complex linear, and is the one that was found.
+
+    Parameters
+    ----------
+    pullback : callable
+        ȳ ↦ Aᴴ ȳ + Bᵀ conj(ȳ), where the function moves by A ẋ + B conj(ẋ). It is holomorphic if B is 0.
+    out : array or number
+        The result of the function.
+    adjoint : array
+        What was found for Aᴴ: a matrix, or the diagonal for an elementwise function. If B is not 0, it is not Aᴴ.
+    product : callable
+        How `adjoint` is applied to a direction.
+    """
+    if not np.size(adjoint):
+        return
+    with pause(), np.errstate(all="ignore"):
+        real, imaginary = _directions(out)
+        found = primal(pullback(real + imaginary)[0])
+        expected = product(adjoint, real + imaginary)
+        scale = product(abs(adjoint), abs(real + imaginary))
+        difference = abs(np.reshape(found, expected.shape) - expected)
+        known = np.isfinite(difference) & np.isfinite(scale)
+        difference, scale = np.where(known, difference, 0.0), np.where(known, scale, 0.0)
+        eps = max(float(np.finfo(spec_of(each).dtype).eps) for each in (found, adjoint, primal(out)))
+        if not (difference > eps**0.5 * scale + 1000 * eps * scale.max()).any():
+            return
+        # Rounding may have done it, in an ill-conditioned function. It breaks the sum of two directions as well.
+        parts = primal(pullback(real)[0]) + primal(pullback(imaginary)[0])
+        noise = np.where(known, np.reshape(abs(parts - found), known.shape), 0.0)
+        if difference.max() <= 1000 * noise.max():
+            return
+    raise GradientTypeError(
+        f"the function makes {describe(primal(out))} of a complex argument and is not holomorphic there"
+        + (
+            ", or not elementwise: no complex number per element says how the result moves. "
+            if product is operator.mul
+            else ": its derivative is not complex linear, so no complex matrix says how the result moves. "
+        )
+        + "np.conj, np.real, np.imag, np.abs and np.angle are not holomorphic. Use mutangent.vjp or mutangent.jvp with a "
+        "direction, or write the function in terms of the real and imaginary parts."
+    )
+
+
+def _directions(out: Any) -> list[Any]:
+    """A real and an imaginary direction in the space of `out`, of random numbers that are always the same."""
+    spec, like = spec_of(primal(out)), primal(out)
+    rng = np.random.default_rng(0)
+    made = [rng.normal(size=spec.shape) * unit for unit in (1, 1j)]
+    if not spec.shape:
+        return [number(value, spec.dtype, like) for value in made]
+    return [namespace_of(like).asarray(value.astype(spec.dtype)) for value in made]
 
 
 def _require_number(value: Any, what: str) -> None:

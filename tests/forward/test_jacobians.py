@@ -118,6 +118,127 @@ def test_a_real_function_of_a_complex_argument_has_no_complex_derivative(take):
         take(lambda z: np.abs(z) ** 2)(np.array([1.0 + 2.0j]))
 
 
+POINT = np.array([1.0 + 2.0j, -0.5j, 0.75 - 0.25j])
+
+ONE_ELEMENT = np.array([0.0, 1.0, 0.0])
+
+
+def rather_small(z):
+    return 1e-6 if z.dtype == np.complex128 else 1e-2
+
+
+NOT_HOLOMORPHIC = {
+    "a conjugate": np.conj,
+    "a real part": lambda z: np.real(z) + 0j,
+    "an imaginary part": lambda z: 1j * np.imag(z),
+    "an absolute value": lambda z: np.abs(z) * z,
+    "an angle": lambda z: 1j * np.angle(z),
+    "a small conjugate of one element": lambda z: z * z + np.conj(z) * rather_small(z) * ONE_ELEMENT,
+    "a conjugate beside a large derivative": lambda z: z + rather_small(z) * (z + np.conj(z)) * ONE_ELEMENT,
+}
+
+
+def written_in_place(z):
+    made = np.zeros_like(z)
+    made[:] = z
+    made[1] *= made[0]
+    made[[0, 2]] = made[1] * made[[2, 0]]
+    return made
+
+
+HOLOMORPHIC = {
+    "a product": lambda z: MATRIX @ z[:2],
+    "an exponential": lambda z: np.exp(z * z),
+    "a discrete Fourier transform": np.fft.fft,
+    "writes in place": written_in_place,
+    "a determinant": lambda z: np.linalg.det(np.outer(z, z) + np.eye(3)),
+    "an ill-conditioned system": lambda z: np.linalg.solve(np.vander(np.linspace(1.0, 1.001, 3)) * z[0], z),
+    "large numbers that cancel": lambda z: (z + 1e9) ** 2 - 1e18,
+    "an infinite derivative": lambda z: np.sqrt(z * np.array([0.0, 1.0, 2.0])),
+    "nan": lambda z: z * np.array([np.nan, 1.0, np.inf]),
+    "nothing of the argument": lambda z: np.ones(2, complex),
+    "an empty result": lambda z: z[:0],
+}
+PRECISIONS = ["complex128", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("name", NOT_HOLOMORPHIC)
+def test_a_complex_function_that_is_not_holomorphic_is_refused(name, dtype):
+    f, z = NOT_HOLOMORPHIC[name], POINT.astype(dtype)
+    matrix = (
+        r"the function makes .* of shape \(3,\) and dtype complex\d+ of a complex argument and is not holomorphic there: "
+        r"its derivative is not complex linear, so no complex matrix .*np\.conj, np\.real.*mutangent\.vjp.*imaginary parts"
+    )
+    elementwise = (
+        r"not holomorphic there, or not elementwise: no complex number per element .*np\.conj.*mutangent\.vjp"
+    )
+    with np.errstate(all="ignore"):
+        with pytest.raises(mt.GradientTypeError, match=matrix):
+            mt.jacobian(f)(z)
+        with pytest.raises(mt.GradientTypeError, match=matrix):
+            mt.jacobian(lambda z: f(MATRIX.astype(dtype) @ z[:2]))(z)  # more rows than columns
+        with pytest.raises(mt.GradientTypeError, match=elementwise):
+            mt.elementwise_grad(f)(z)
+        with pytest.raises(mt.GradientTypeError, match=elementwise):
+            mt.elementwise_grad(f)(np.stack([z, z]))
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_a_holomorphic_function_is_not_refused(name, dtype):
+    with np.errstate(all="ignore"):
+        found = mt.jacobian(HOLOMORPHIC[name])(POINT.astype(dtype))
+    assert found.shape[-1] == 3
+
+
+@pytest.mark.parametrize("z", [1.0 + 2.0j, np.complex64(1.0 + 2.0j), np.array(1.0 + 2.0j)])
+def test_a_complex_number_has_a_complex_derivative_or_none(z):
+    tolerance = 1e-6
+    np.testing.assert_allclose(mt.jacobian(lambda z: z**3)(z), 3 * z**2, rtol=tolerance)
+    found = mt.elementwise_grad(lambda z: z * z)(z)
+    assert type(found) is (complex if type(z) is complex else type(z * z))
+    assert found == 2 * z
+    assert mt.elementwise_grad(mt.elementwise_grad(lambda z: z * z))(z) == 2.0
+    for take in (mt.jacobian, mt.elementwise_grad):
+        with pytest.raises(mt.GradientTypeError, match="not holomorphic there"):
+            take(lambda z: z * np.conj(z))(z)
+
+
+def test_the_gradient_of_a_complex_scalar_function_is_not_holomorphic():
+    with pytest.raises(mt.GradientTypeError, match="not holomorphic there"):
+        mt.jacobian(mt.grad(lambda z: np.sum(np.abs(z) ** 4)))(POINT)
+    assert mt.jacobian(mt.grad(lambda z: np.sum(np.abs(z) ** 2)))(POINT).shape == (3, 3)
+
+
+def test_the_check_is_no_part_of_an_outer_derivative():
+    f = lambda z: np.exp(MATRIX @ z[:2])
+    slope = mt.grad(lambda z: np.sum(np.abs(mt.jacobian(f)(z)) ** 2))(POINT)
+    y = f(POINT)
+    weights = np.sum(np.abs(MATRIX) ** 2, axis=1) * np.abs(y) ** 2
+    np.testing.assert_allclose(slope[:2], 2 * np.conj(MATRIX).T @ weights)
+    assert mt.jacobian(mt.jacobian(f))(POINT).shape == (3, 3, 3)
+    with pytest.raises(mt.GradientTypeError, match="not holomorphic there"):
+        mt.grad(lambda z: np.sum(np.abs(mt.jacobian(np.conj)(z)) ** 2))(POINT)
+
+
+def test_a_function_that_is_checked_is_called_once():
+    calls = []
+
+    def f(z):
+        calls.append(z)
+        return z * z
+
+    mt.jacobian(f)(POINT)
+    mt.elementwise_grad(f)(POINT)
+    assert len(calls) == 2
+
+
+def test_an_elementwise_derivative_of_a_complex_function_that_mixes_elements_is_refused():
+    with pytest.raises(mt.GradientTypeError, match="or not elementwise"):
+        mt.elementwise_grad(np.cumsum)(POINT)
+
+
 def test_a_hessian_needs_a_real_argument():
     with pytest.raises(mt.GradientTypeError, match=r"real argument.*complex128.*real and imaginary parts"):
         mt.hessian(lambda z: np.sum(np.abs(z) ** 2))(np.array([1.0 + 2.0j]))
