@@ -36,7 +36,18 @@ from ._operands import (
 )
 from ._rulebook import Rule, function, no_rule, rule
 from ._tape import UNPACK, Tape
-from ._traced import CLOSED, TracedArray, append, collect, has_open, level_of, lower, new_outputs, primal
+from ._traced import (
+    CLOSED,
+    TracedArray,
+    append,
+    append_call,
+    collect,
+    has_open,
+    level_of,
+    lower,
+    new_outputs,
+    primal,
+)
 from ._views import (
     Again,
     is_as_computed,
@@ -227,9 +238,8 @@ def _apply_several(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     kept = strong(x) if row.keep[1][1] else spec_of(x)
     tape = traced._tape
     entries: Any = tape.entries
-    call = len(entries)
     specs = tuple([spec_of(y) for y in ys])
-    entries.append((row, (traced._node,), (specs, (kept, *settings), kwargs), (), None))
+    call = append_call(entries, tape, row, (traced._node,), (specs, (kept, *settings), kwargs))
     operands = (x, *settings)
     outputs = [append(entries, tape, UNPACK, call, number, y, operands) for number, y in enumerate(ys)]
     if is_plain and is_as_computed(traced) and all(is_view_of(y, x) for y in ys):
@@ -345,8 +355,8 @@ def _record(
         if source is not None and is_view_of(primal(y), primal(values[0])):
             _register(made, source, _again(row, values, kwargs))
         return made
-    call = len(entries)
-    entries.append((row, nodes, (tuple([spec_of(each) for each in y]), tuple(read), kwargs), (), None))
+    several = (tuple([spec_of(each) for each in y]), tuple(read), kwargs)
+    call = append_call(entries, tape, row, nodes, several)
     outputs = []
     for number, value in enumerate(y):
         output: Any = value
@@ -406,9 +416,8 @@ def append_joint(
     nodes = tuple([x._node for x in operands])
     if not row.multiple:
         return [append(entries, tape, row, (nodes,), (None, saved, NO_SETTINGS), values[0])]
-    call = len(entries)
     specs = tuple([spec_of(value) for value in values])
-    entries.append((row, (nodes,), (specs, saved, NO_SETTINGS), (), None))
+    call = append_call(entries, tape, row, (nodes,), (specs, saved, NO_SETTINGS))
     return [append(entries, tape, UNPACK, call, number, value) for number, value in enumerate(values)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
@@ -52,6 +53,8 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
         mask = 2
     if entries is None or not row.kind:
         return apply_mixed(op, row, a, b)
+    if tape.thread != get_ident():
+        tape.refuse_elsewhere()
     y = op(x, z)
     keep_y, keep_x, keep_z = row.keep[mask]
     if mask == 1:

@@ -36,7 +36,7 @@ from ._structure import (
 )
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
-from ._traced import TracedArray, append, level_of, lower, primal
+from ._traced import TracedArray, append, append_call, level_of, lower, primal
 from ._views import root_of, source_of
 
 _UNREAD: Final = Leaf(-1, 0.0)  # describes a number that the rule did not read
@@ -141,8 +141,7 @@ class Call:
         entries: Any = self.tape.entries
         self.frame.remember_graph(self.arguments)
         self._check_reads()
-        call = len(entries)
-        entries.append((CALL, -1, self.pull, (), None))
+        call = append_call(entries, self.tape, CALL, -1, self.pull)
         made: list[TracedArray] = []
         arrays: list[tuple[Any, TracedArray]] = []
 

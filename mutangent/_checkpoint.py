@@ -41,7 +41,7 @@ from ._structure import (
 )
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, SET_ITEM, UNPACK, Tape
-from ._traced import TracedArray, append, level_of, lower, primal
+from ._traced import TracedArray, append, append_call, level_of, lower, primal
 from ._views import base_of, derive, register_view, root_of, source_of, views_of
 
 
@@ -351,8 +351,7 @@ class _Segment:
     def _append(self, result: Any) -> Any:
         entries: Any = self.tape.entries
         self._refuse_writes_into_plain_arrays()
-        call = len(entries)
-        entries.append((CALL, -1, self.pull, (), None))
+        call = append_call(entries, self.tape, CALL, -1, self.pull)
         count = 0
         outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
 

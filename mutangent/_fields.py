@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final
 
+from ._arrays import describe
+from ._errors import TracedValueError
 from ._tangent import field_names
 from ._traced import TracedArray, primal
 
@@ -95,9 +97,21 @@ class CapturedField:
         overlay = _get()
         if overlay is None or overlay.thread != get_ident():
             # A traced value of a closed recording is its plain value.
-            self.raw_set(obj, primal(value) if type(value) is TracedArray else value)
+            self.raw_set(obj, self._closed(obj, value) if type(value) is TracedArray else value)
         else:
             overlay.write(obj, self, value)
+
+    def _closed(self, obj: Any, value: TracedArray) -> Any:
+        layer: Any = value
+        while type(layer) is TracedArray:
+            if layer._tape.all is not None:
+                raise TracedValueError(
+                    f"{type(obj).__name__}.{self.name} would be given a traced value, {describe(primal(value))}, in a "
+                    "thread or context in which its recording is not open, and its gradient would be lost. Write the field "
+                    "where the recording was opened, or write mutangent.primal(x)."
+                )
+            layer = layer._value
+        return layer
 
     def __delete__(self, obj: Any) -> None:
         overlay = _get()

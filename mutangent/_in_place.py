@@ -98,6 +98,7 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     if tape.all is None:
         _assign_closed(x, index, value)
         return
+    tape.require_thread()
     if type(value) is TracedArray and base_of(value) is x:
         if value._how is index:
             return  # the last step of `x[index] += ...`, which has written through the view already

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final
+from threading import current_thread, get_ident
+from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
 from ._arrays import Spec, describe, is_on_device, is_plain_array, namespace_of, overlap, zeros
 from ._contents import COPIED_BYTES, Contents, contents_of, has_contents, in_little_memory
-from ._errors import InPlaceError
+from ._errors import ContextError, InPlaceError
 from ._rulebook import Rule
 from ._selected import (
     matters,
@@ -104,6 +105,7 @@ class Tape:
         "sleepers",
         "sleeping",
         "stale",
+        "thread",
         "twins",
         "views",
     )
@@ -116,6 +118,7 @@ class Tape:
             entries  # the same list until the recording is closed, also in `pause()`
         )
         self.serial = next(_serials)
+        self.thread = get_ident()  # the only one whose operations are recorded
         # Of the first run of a checkpointed function, which tells values by the identity of their arrays.
         self.gives_copies = False
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
@@ -162,6 +165,7 @@ class Tape:
             made = self.sleeping = Tape([])
             made.entries = None
             made.asleep = True
+            made.thread = self.thread
             made.owner = self
             made.sleepers = WeakValueDictionary()  # handles by the identity of their array
         return self.sleeping
@@ -254,6 +258,20 @@ class Tape:
                     "gradient would be computed from the wrong numbers. Write into a new array, or use a copy: "
                     "`y = x * buffer.copy()`."
                 )
+
+    def require_thread(self) -> None:
+        """Raise in another thread than the recording's. The hot paths ask themselves."""
+        if self.thread != get_ident():
+            self.refuse_elsewhere()
+
+    def refuse_elsewhere(self) -> NoReturn:
+        """Raise, since a value is used in another thread than the recording's."""
+        raise ContextError(
+            f"a traced value was used in the thread {current_thread().name}, and its recording was opened in another one. "
+            "A recording follows its own thread only: fields that another one reads are constants, and the operations of "
+            "two would be mixed up. Compute in the thread of the recording, or let each thread call mutangent.grad "
+            "itself, and add the gradients up."
+        )
 
     @property
     def is_open(self) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -326,6 +327,8 @@ def append(
     entries: Any, tape: Tape, rule: Any, parents: Any, saved: Any, value: Any, operands: Any = ()
 ) -> TracedArray:
     """Record `value`. Only a check for nan reads `operands`: the values that the operation was given."""
+    if tape.thread != get_ident():
+        tape.refuse_elsewhere()
     traced: TracedArray = _new(TracedArray)
     traced._base = None
     traced._value = value
@@ -342,6 +345,14 @@ def append(
     return traced
 
 
+def append_call(entries: Any, tape: Tape, row: Any, parents: Any, saved: Any) -> int:
+    """Record a call of several results, of which `UNPACK` entries follow; its number."""
+    tape.require_thread()
+    number = len(entries)
+    entries.append((row, parents, saved, (), None))
+    return number
+
+
 def new_outputs(
     entries: Any,
     tape: Tape,
@@ -353,8 +364,7 @@ def new_outputs(
 
     `pull` takes a dict from the number of a result to its cotangent and yields pairs (node, contribution).
     """
-    call = len(entries)
-    entries.append((CALL, -1, pull, (), None))
+    call = append_call(entries, tape, CALL, -1, pull)
     outputs = [
         append(entries, tape, UNPACK, call, number, value, operands) for number, value in enumerate(values)
     ]
