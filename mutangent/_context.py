@@ -328,6 +328,7 @@ class Context:
                 + (
                     f"; put @mutangent.differentiable on class {type(source).__name__}."
                     if hasattr(type(source), "__attrs_attrs__")
+                    or hasattr(type(source), "__dataclass_fields__")
                     else "."
                 )
             )

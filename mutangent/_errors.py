@@ -38,7 +38,7 @@ class RuleError(MutangentError, TypeError):
 
 
 class GradientTypeError(MutangentError, TypeError):
-    """`grad` was asked for something that has no gradient: an integer argument, or a result that is no real scalar."""
+    """Something has no such derivative: an integer argument, a result that is no real scalar, a sum over two classes."""
 
 
 class InPlaceError(MutangentError, RuntimeError):

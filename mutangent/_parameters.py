@@ -16,6 +16,7 @@ import numpy as np
 from ._arrays import is_array
 from ._capture import TRAINABLE
 from ._errors import CotangentError, GradientTypeError
+from ._fields import is_captured
 from ._layout import Group, Layout, Leaf, Object, Place
 from ._pairing import Pairing, moves, refuse_overlaps
 from ._tangent import ZERO, Tangent, rebuild
@@ -194,11 +195,22 @@ def _is_complex(value: Any) -> bool:
 
 
 def _misfit(where: str, value: Any, partner: Any) -> CotangentError:
-    return CotangentError(
-        f"{where} holds {in_words(value)}, and its tangent is {in_words(partner)}. Nothing was changed. A gradient is "
-        "taken at the value on entry: if the call itself changes this field, it is state and no weight, so declare it "
-        "with mutangent.field(trainable=False)."
-    )
+    is_root = where == type(value).__name__
+    what = f"{in_words(value)} was given" if is_root else f"{where} holds {in_words(value)}"
+    if attrs.has(type(value)) and not is_captured(value):
+        cls = type(value).__name__
+        advice = f"{cls} is no captured class, so nothing in it moves. Put @mutangent.differentiable on class {cls}."
+    elif is_root or (is_captured(value) and isinstance(partner, Tangent)):
+        advice = (
+            "That is no gradient of this object. Give the one with respect to it, `mutangent.grad(loss)(m)` or "
+            "`ctx.grad(out, m)`, a Tangent of the same class."
+        )
+    else:
+        advice = (
+            "A gradient is taken at the value on entry: if the call itself changes this field, it is state and no weight, "
+            "so declare it with mutangent.field(trainable=False)."
+        )
+    return CotangentError(f"{what}, and its tangent is {in_words(partner)}. Nothing was changed. {advice}")
 
 
 def _contradiction(where: str) -> CotangentError:
@@ -218,4 +230,4 @@ def in_words(value: Any) -> str:
     if is_array(value) or isinstance(value, np.generic | TracedArray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -17,6 +17,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from ._errors import CotangentError, GradientTypeError
+
 
 class _Nothing:
     """Common behaviour of the two tangents without a value: one instance each, and simple arithmetic."""
@@ -302,9 +304,9 @@ def _is_number(value: Any) -> bool:
 
 def _is_tangent_of(tangent: Tangent, other: Any) -> bool:
     if isinstance(other, Tangent) and other._cls is not tangent._cls:
-        raise TypeError(
-            f"a tangent of {tangent._cls.__name__} and one of {other._cls.__name__} cannot be added: "
-            "they belong to different spaces"
+        raise GradientTypeError(
+            f"a tangent of {tangent._cls.__name__} and one of {other._cls.__name__} cannot be added: they belong to "
+            "objects of different classes. Add the tangents of their fields, `a.w + b.w`, if those belong together."
         )
     return isinstance(other, Tangent | _Nothing)
 
@@ -357,41 +359,86 @@ def combine(leaf: Callable[..., Any], *roots: Any) -> Any:
     """Apply `leaf` to corresponding leaves of tangents; sharing and cycles carry over to the result.
 
     The walk over objects is iterative, so a long chain of objects does not exhaust Python's stack.
+
+    Raises
+    ------
+    CotangentError
+        If several tangents have not the same structure, apart from `ZeroTangent` and `NoTangent`.
     """
     shells: dict[tuple[int, ...], Tangent] = {}
     pending: list[tuple[Tangent, tuple[Any, ...]]] = []
 
-    def visit(*values: Any) -> Any:
-        tangents = [value for value in values if isinstance(value, Tangent)]
-        if tangents:
+    def visit(where: str, *values: Any) -> Any:
+        first: Any = next((value for value in values if not isinstance(value, _Nothing)), None)
+        if len(values) > 1 and first is not None:
+            for value in values:
+                _require_alike(where, first, value)
+        if isinstance(first, Tangent):
             key = tuple(map(id, values))
             shell = shells.get(key)
             if shell is None:
-                shell = shells[key] = Tangent._shell(tangents[0]._cls, tangents[0]._like)
+                shell = shells[key] = Tangent._shell(first._cls, first._like)
                 pending.append((shell, values))
             return shell
-        containers = [value for value in values if children(value) is not None]
-        if containers:
-            model = containers[0]
-            keys = list(model) if isinstance(model, dict) else list(range(len(model)))
-            if any(len(other) != len(model) for other in containers):
-                raise TypeError("tangents of containers with different lengths cannot be combined")
+        if children(first) is not None:
+            keys = list(first) if isinstance(first, dict) else list(range(len(first)))
             rows = [
-                [value[key] if children(value) is not None else value for value in values] for key in keys
+                [value if isinstance(value, _Nothing) else value[key] for value in values] for key in keys
             ]
-            return rebuild(model, [visit(*row) for row in rows])
+            return rebuild(
+                first, [visit(f"{where}[{key!r}]", *row) for key, row in zip(keys, rows, strict=True)]
+            )
         return leaf(*values)
 
-    result = visit(*roots)
+    result = visit("the value", *roots)
     while pending:
         shell, values = pending.pop()
         names = dict.fromkeys(name for value in values if isinstance(value, Tangent) for name in value)
         for name in names:
             shell._fields[name] = visit(
-                *(value[name] if isinstance(value, Tangent) else value for value in values)
+                f"{shell._cls.__name__}.{name}",
+                *(value[name] if isinstance(value, Tangent) else value for value in values),
             )
     visit = None  # type: ignore[assignment]  # it refers to itself, and to all that it made
     return result
+
+
+def _require_alike(where: str, a: Any, b: Any) -> None:
+    """Raise unless two parts of tangents have one structure, so that they are tangents of one value."""
+    if a is b or isinstance(b, _Nothing):
+        return
+    if isinstance(a, Tangent) or isinstance(b, Tangent):
+        alike = isinstance(a, Tangent) and isinstance(b, Tangent) and a._cls is b._cls
+    elif children(a) is not None or children(b) is not None:
+        if isinstance(a, dict) and isinstance(b, dict):
+            alike = a.keys() == b.keys()
+        else:
+            alike = (
+                isinstance(a, list | tuple | deque)
+                and isinstance(b, list | tuple | deque)
+                and len(a) == len(b)
+            )
+    else:
+        alike = getattr(a, "shape", ()) == getattr(b, "shape", ())
+    if not alike:
+        raise CotangentError(
+            f"the tangents cannot be added: that of {where} is {_in_words(a)} in one, and {_in_words(b)} in the other. A "
+            "tangent has the structure that its value had on entry, and this one was another, or had grown or shrunk, in "
+            "between. Add the tangents of the fields that stay as they are, `a.w + b.w`; or return what grows in place of "
+            "keeping it in the object, or clear it before each call."
+        )
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Tangent):
+        return f"a Tangent of {value._cls.__name__}"
+    if isinstance(value, dict):
+        return f"a dict with the keys {list(value)}"
+    items = children(value)
+    if items is not None:
+        return f"a {type(value).__name__} of {len(items)}"
+    shape = getattr(value, "shape", ())
+    return f"an array of shape {shape}" if shape else f"a {type(value).__name__}"
 
 
 def equal(a: Tangent, b: Tangent) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._arrays import describe, is_array, is_differentiable, number, spec_of
-from ._errors import GradientTypeError
+from ._errors import CotangentError, GradientTypeError
 from ._fields import is_captured
 from ._identity import IdentityMap
 from ._recording import Recording, match
 from ._structure import Description
-from ._tangent import Tangent, children
+from ._tangent import NoTangent, Tangent, ZeroTangent, children
 from ._traced import TracedArray, primal, require_scalar
 
 
@@ -41,7 +41,8 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
     Raises
     ------
     CotangentError
-        From the pullback, when a cotangent has not the shape, dtype or structure of the value.
+        From the pullback, when a cotangent has not the shape, dtype or structure of the value, or when `objects` is no map
+        from objects to tangents.
 
     Examples
     --------
@@ -56,12 +57,43 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
         seen: set[tuple[int, int]] = set()
         seeds = match(recording, traced_out, out_bar, "the result", seen)
         if objects is not None:
+            _check_objects(objects)
             for obj, tangent in objects.items():
                 seeds += match(recording, obj, tangent, f"a {type(obj).__name__}", seen)
         gradients = recording.gradients(seeds)
         return tuple([gradients.of(description, dense=True) for description in descriptions])
 
     return out, pullback
+
+
+def _check_objects(objects: Any) -> None:
+    """Raise unless `objects` maps captured objects to their cotangents."""
+    write = "Write `objects=mutangent.IdentityMap([(obj, mutangent.Tangent(type(obj), field=...))])`."
+    if not isinstance(objects, Mapping):
+        raise CotangentError(
+            f"the objects of a pullback are {describe(objects)}, and they must be a map from objects that the call changed "
+            f"to the cotangents of what it left in them. {write}"
+        )
+    for obj, tangent in objects.items():
+        if isinstance(tangent, ZeroTangent | NoTangent):
+            continue
+        if is_captured(obj):
+            if not isinstance(tangent, Tangent) or not isinstance(obj, tangent._cls):
+                cls = type(obj).__name__
+                got = (
+                    f"a Tangent of {tangent._cls.__name__}"
+                    if isinstance(tangent, Tangent)
+                    else describe(tangent)
+                )
+                raise CotangentError(
+                    f"the objects of a pullback map a {cls} to {got}, and its cotangent is a Tangent of {cls}. {write}"
+                )
+        else:
+            raise CotangentError(
+                f"a key of the objects of a pullback is {describe(obj)}, and what a call left is known by captured objects "
+                "and their fields only, so its cotangent would be lost. Name the object that holds it. "
+                f"{write}"
+            )
 
 
 def value_and_grad(

@@ -115,6 +115,31 @@ def test_an_undecorated_object_without_floats_is_a_constant():
         assert tangent.v == 4.0
 
 
+def test_undecorated_settings_show_that_they_have_no_tangent_and_are_refused_when_they_are_asked_for():
+    @attrs.define
+    class Settings:
+        rate: float = 2.0
+
+    @dataclasses.dataclass
+    class Data:
+        rate: float = 2.0
+
+    for cls in (Settings, Data):
+        put = rf"{cls.__name__}(.|\n)*@mutangent\.differentiable on class {cls.__name__}"
+        box = Box(3.0, cls())
+        tangent = mt.grad(lambda box: box.v * box.w.rate)(box)
+        assert (tangent.v, tangent.w) == (2.0, mt.NoTangent())
+        assert mt.vjp(lambda s, v: v * s.rate, cls(), 3.0)[1](1.0) == (mt.NoTangent(), 2.0)
+        with pytest.raises(mt.GradientTypeError, match=put):
+            mt.grad(lambda s, v: v * s.rate)(cls(), 3.0)
+        with mt.Context() as ctx:
+            out = box.v * box.w.rate
+        with pytest.raises(mt.GradientTypeError, match=put):
+            ctx.grad(out, box.w)
+        with pytest.raises(KeyError, match=cls.__name__):
+            ctx.tangents(out)[box.w]
+
+
 def test_a_traced_value_put_into_an_undecorated_object_in_a_field_is_refused(xp):
     box = Box(xp.asarray([1.0, 2.0]))
     v, w = box.v, box.w

@@ -12,6 +12,11 @@ class Box:
     w: object = 0.0
 
 
+@mt.differentiable
+class Pair:
+    left: object = 0.0
+
+
 def scaled(box):
     box.w = box.v * 2
     return box.w
@@ -128,3 +133,64 @@ def test_a_cotangent_of_an_object_must_be_a_tangent_of_its_class(xp):
         pullback(np.zeros(3), objects=mt.IdentityMap([(box, mt.Tangent(Box, w=np.ones(2)))]))
     (tangent,) = pullback(np.zeros(3), objects=mt.IdentityMap([(box, mt.Tangent(Box, w=np.ones(3)))]))
     np.testing.assert_array_equal(tangent.v, [2.0, 2.0, 2.0])
+
+
+WRITE = (
+    r"Write `objects=mutangent\.IdentityMap\(\[\(obj, mutangent\.Tangent\(type\(obj\), field=\.\.\.\)\)\]\)`"
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        (
+            lambda box: {1: 2},
+            r"a key of the objects of a pullback is a int, and what a call left is known by",
+        ),
+        (lambda box: {"box": mt.Tangent(Box, v=1.0)}, r"a key of .* is a str, and what a call left"),
+        (lambda box: mt.IdentityMap([(box.v, box.v)]), r"a key of .* is a numpy.ndarray of shape \(3,\)"),
+        (lambda box: mt.IdentityMap([(Box, mt.Tangent(Box, v=1.0))]), r"a key of .* is a type, and what"),
+        (
+            lambda box: [(box, mt.Tangent(Box, v=1.0))],
+            r"the objects of a pullback are a list, and they must be a map from",
+        ),
+        (lambda box: (box, mt.Tangent(Box, v=1.0)), r"are a tuple, and they must be a map from objects"),
+        (lambda box: mt.Tangent(Box, v=1.0), r"are a Tangent, and they must be a map from objects"),
+        (lambda box: 1.0, r"are a float, and they must be a map from objects"),
+        (
+            lambda box: mt.IdentityMap([(box, 2.0)]),
+            r"map a Box to a float, and its cotangent is a Tangent of Box",
+        ),
+        (
+            lambda box: mt.IdentityMap([(box, None)]),
+            r"map a Box to a NoneType, and its cotangent is a Tangent of Box",
+        ),
+        (
+            lambda box: mt.IdentityMap([(box, mt.Tangent(Pair))]),
+            r"map a Box to a Tangent of Pair, and its cotangent is",
+        ),
+    ],
+)
+def test_objects_of_a_pullback_are_a_map_from_objects_to_their_cotangents(objects, message):
+    box = Box(np.ones(3))
+    _, pullback = mt.vjp(lambda box: np.sum(box.v), box)
+    with pytest.raises(mt.CotangentError, match=rf"{message}.*{WRITE}"):
+        pullback(1.0, objects=objects(box))
+
+
+def test_objects_of_a_pullback_may_be_nothing_and_a_list_is_named_by_the_object_that_has_it():
+    box = Box([1.0, 2.0])
+
+    def scale(box):
+        box.v[0] = box.v[0] * 3.0
+        return box.v[1] * 1.0
+
+    _, pullback = mt.vjp(scale, box)
+    for objects in ({}, mt.IdentityMap(), None, mt.IdentityMap([(box, mt.ZeroTangent())])):
+        assert pullback(1.0, objects=objects)[0].v == [mt.ZeroTangent(), 1.0]
+    with pytest.raises(
+        mt.CotangentError, match=rf"is a list, and what a call left.*Name the object that.*{WRITE}"
+    ):
+        pullback(1.0, objects=mt.IdentityMap([(box.v, [1.0, 0.0])]))
+    objects = mt.IdentityMap([(box, mt.Tangent(Box, v=[1.0, 0.0]))])
+    assert pullback(1.0, objects=objects)[0].v == [3.0, 1.0]

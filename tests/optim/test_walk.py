@@ -365,6 +365,52 @@ def test_a_gradient_of_another_structure_is_refused(opt, value, wrong, message):
         opt.update(Pair(value), tangent(a=wrong))
 
 
+FOREIGN = (
+    r"Nothing was changed\. That is no gradient of this object\. Give the one with respect to it, .*ctx\.grad"
+)
+
+
+@attrs.define
+class Settings:
+    rate: float = 2.0
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong", "message"),
+    [
+        (
+            Pair(1.0),
+            mt.Tangent(Layer),
+            rf"^a Pair was given, and its tangent is a Tangent of Layer\. {FOREIGN}",
+        ),
+        (Pair(1.0), 1.0, rf"^a Pair was given, and its tangent is a float\. {FOREIGN}"),
+        (
+            Pair(1.0),
+            [tangent(a=1.0)],
+            rf"^a Pair was given, and its tangent is a list of length 1\. {FOREIGN}",
+        ),
+        (
+            Pair(Layer(1.0)),
+            tangent(a=tangent()),
+            rf"^Pair\.a holds a Layer, and its tangent is a Tangent of Pair\. {FOREIGN}",
+        ),
+        (
+            [Layer(1.0)],
+            [tangent()],
+            rf"^list\[0\] holds a Layer, and its tangent is a Tangent of Pair\. {FOREIGN}",
+        ),
+        (
+            Pair(Settings()),
+            tangent(a=mt.Tangent(Settings, rate=1.0)),
+            r"^Pair\.a holds a Settings, .*Settings is no captured class.*@mutangent\.differentiable on class Set",
+        ),
+    ],
+)
+def test_the_gradient_of_another_object_is_refused(opt, model, wrong, message):
+    with pytest.raises(mt.CotangentError, match=message):
+        opt.update(model, wrong)
+
+
 def test_the_error_shows_the_way_to_the_field():
     m = Pair((1.0, {"deep": Layer(np.ones(2))}))
     gradient = tangent(a=(1.0, {"deep": mt.Tangent(Layer, w=np.ones(3))}))

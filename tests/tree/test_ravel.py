@@ -322,7 +322,7 @@ def test_a_tangent_that_does_not_fit_is_refused_with_the_field():
         ):
             call(m, tangent(a=np.ones(3)))
         with pytest.raises(
-            mt.CotangentError, match=r"Pair holds a Pair, and its tangent is a Tangent of Layer"
+            mt.CotangentError, match=r"a Pair was given, and its tangent is a Tangent of Layer"
         ):
             call(m, mt.Tangent(Layer, w=1.0))
 
