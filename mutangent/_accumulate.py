@@ -69,15 +69,23 @@ def _misfit(x: Array, shape: tuple[int, ...]) -> ValueError:
 
 def is_basic_index(index: Any) -> bool:
     """Whether NumPy's basic indexing applies, which selects each element at most once."""
-    if type(index) is int or type(index) is slice:
+    kind = type(index)
+    if kind is int or kind is slice:
         return True
-    parts = index if type(index) is tuple else (index,)
-    return all(
+    if kind is np.ndarray and index.ndim:
+        return False
+    for part in index if kind is tuple else (index,):  # noqa: SIM110 - a loop costs a third of `all`
+        if not _is_basic(part):
+            return False
+    return True
+
+
+def _is_basic(part: Any) -> bool:
+    return (
         part is None
         or part is Ellipsis
         or isinstance(part, slice)
         or (hasattr(part, "__index__") and np.ndim(part) == 0 and not isinstance(part, bool | np.bool_))
-        for part in parts
     )
 
 

@@ -205,6 +205,18 @@ def take_over(x: TracedArray, made: Any) -> bool:
     return True
 
 
+def write_view(x: TracedArray, made: Any) -> bool:
+    """Write the result of an elementwise operation where the view `x` lies, as `x[i] += y` asks for.
+
+    False where the result does not fit as it is, or `x` is no view; `replace` does it then.
+    """
+    tape = x._tape
+    if x._base is None or tape.entries is None or not _is_fresh_like(made, x) or not x._value.flags.writeable:
+        return False
+    _write_through(x, made)
+    return True
+
+
 def _assign_closed(x: TracedArray, index: Any, value: Any) -> None:
     """Write a value of a closed recording: that of a field or argument is a plain array, and others are read only."""
     if id(root_of(x)) not in x._tape.leaf_ids:
@@ -327,6 +339,10 @@ def _join_twins(root: TracedArray) -> None:
 
 def _write_through(view: TracedArray, new: TracedArray) -> None:
     """Put the new value of a view where it lies in its root."""
+    base = view._base
+    if base is not None and base._base is None and not callable(view._how):  # the usual case
+        _write_root(base, view._how, new)
+        return
     chain = []
     root = view
     while (base := base_of(root)) is not None:
@@ -335,9 +351,6 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
         root = base
     if not chain:
         _write_root(root, Ellipsis, new)
-        return
-    if len(chain) == 1 and not callable(chain[0]):
-        _write_root(root, chain[0], new)
         return
     if any(_part_of(how) for how in chain):
         _write_part(view, new)

@@ -20,9 +20,12 @@ def get_item(x: TracedArray, index: Any) -> Any:
     tape = x._tape
     entries = tape.entries
     simple = type(index) is int or type(index) is slice
-    if simple and entries is not None and type(x._value) is np.ndarray and not tape.mutable:
+    if simple and entries is not None and type(x._value) is np.ndarray:
         value = x._value[index]
         if type(value) is np.ndarray:  # the usual case
+            if tape.mutable and id(x) in tape.mutable:
+                # So that the buffer stays without other references, and the next write is cheap.
+                value = value.copy(order="K")
             made = append(entries, tape, INDEX, x._node, index, value)
             register_view(made, x, index)
             return made

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._in_place import COUNTS_REFERENCES
 from ._rulebook import elementwise, rule
 from ._tape import CALL, Entry, Special, Tape
 from ._traced import TracedArray, append
@@ -75,7 +76,12 @@ class Exponential:
         """Give the exponential's memory back, if nobody can ask for it."""
         row, _, saved, shape, dtype = entries[self.number]
         # The two references are ours, or that of the entry, and that of the call.
-        if row is not _EXP or getrefcount(self.total) != 2 or getrefcount(saved[0]) != 2:
+        if (
+            not COUNTS_REFERENCES
+            or row is not _EXP
+            or getrefcount(self.total) != 2
+            or getrefcount(saved[0]) != 2
+        ):
             return
         if len(entries) - self.number > LOOKED_AT:
             return

@@ -28,7 +28,7 @@ from ._arrays import (
 )
 from ._binary import apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, replace, take_over
+from ._in_place import assign, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
@@ -76,12 +76,21 @@ class Operations:
             return apply(row, inputs, kwargs)
         if method == "at":
             return _ufunc_at(ufunc, *inputs)
+        return self._ufunc_with_out(ufunc, method, inputs, kwargs)
+
+    def _ufunc_with_out(
+        self: Any, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        row = rule(ufunc)
         out = kwargs.pop("out", None)
         target = _target(ufunc.__name__, out, inputs)
         if target is None and not has_open(inputs):  # of closed recordings: constants, which `out` may take
             return getattr(ufunc, method)(*lower(inputs, CLOSED), **({"out": out} if out else {}), **kwargs)
         where = kwargs.pop("where", True) if method == "__call__" else True
-        made = self._ufunc(ufunc, method, inputs, kwargs)
+        if method == "__call__" and not kwargs and target is not None and has_open(inputs):
+            made = ufunc(*inputs)  # by the short ways above
+        else:
+            made = self._ufunc(ufunc, method, inputs, kwargs)
         if target is None:
             if where is not True:
                 raise no_rule(ufunc, " with where= and no out=")
@@ -260,7 +269,8 @@ class Operations:
     __getitem__ = get_item
 
     def __setitem__(self: Any, index: Any, value: Any) -> None:
-        assign(self, index, value)
+        if not _is_written(self, index, value):
+            assign(self, index, value)
 
     def fill(self: Any, value: Any) -> None:
         assign(self, Ellipsis, value)
@@ -304,6 +314,16 @@ class Operations:
 
     def __rdivmod__(self: Any, other: Any) -> Any:
         return other // self, other % self
+
+
+def _is_written(x: TracedArray, index: Any, value: Any) -> bool:
+    """Whether this is the last step of `x[index] += ...`, which has written through the view already."""
+    return (
+        type(value) is TracedArray
+        and value._base is x
+        and value._how is index
+        and x._tape.entries is not None
+    )
 
 
 class Flat:
@@ -530,7 +550,7 @@ def _comparison(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def method(self: TracedArray, other: Any) -> Any:
         made = op(self, other)
-        if take_over(self, made):
+        if write_view(self, made) if self._base is not None else take_over(self, made):
             return self
         # Python and NumPy scalars are immutable: the name is rebound.
         return replace(self, made) if is_array(primal(self)) else made

@@ -153,7 +153,7 @@ class Tape:
         self.views: dict[int, list[Any]] = {}
         # Arrays that a rule left in two places: by the identity of a handle, it and all handles of the array, weakly.
         self.twins: dict[int, tuple[Any, list[Any]]] = {}
-        self.stale: WeakValueDictionary[int, Any] | None = None
+        self.stale: Any = None  # views that are out of date; see `_views`
         self.asleep = False
         self.owner: Tape | None = None
         self.sleeping: Tape | None = None

@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -155,8 +154,14 @@ def _alive(references: Iterable[Any]) -> Iterator[TracedArray]:
 def views_of(root: TracedArray) -> list[TracedArray]:
     """The views of a root, up to date or not."""
     tape = root._tape
-    stale = [] if tape.stale is None else list(tape.stale.values())
-    return [view for view in (*_alive(tape.views.get(id(root), ())), *stale) if root_of(view) is root]
+    return [
+        view for view in (*_alive(tape.views.get(id(root), ())), *stale_views(tape)) if root_of(view) is root
+    ]
+
+
+def stale_views(tape: Tape) -> list[TracedArray]:
+    """The views of a tape's arrays that are out of date."""
+    return [] if tape.stale is None else list(_alive(tape.stale.values()))
 
 
 def forget_value(view: TracedArray) -> None:
@@ -165,8 +170,26 @@ def forget_value(view: TracedArray) -> None:
         del view._value, view._node
     tape = view._tape
     if tape.stale is None:
-        tape.stale = WeakValueDictionary()
-    tape.stale[id(view)] = view
+        tape.stale = Stale()
+    tape.stale.add(view)
+
+
+class Stale(dict[int, Any]):
+    """Weak references to views by their identities; a dictionary of weak values takes five times as long to add one."""
+
+    __slots__ = ("most",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 64
+
+    def add(self, view: TracedArray) -> None:
+        if len(self) >= self.most:  # most of them are gone
+            alive = {key: reference for key, reference in self.items() if reference() is not None}
+            self.clear()
+            self.update(alive)
+            self.most = max(64, 2 * len(self))
+        self[id(view)] = _weak(view)
 
 
 def is_fresh(view: TracedArray) -> bool:
@@ -204,7 +227,7 @@ def refresh(view: TracedArray) -> None:
 
 def refresh_all(tape: Tape) -> None:
     """Bring all views up to date, before the tape is closed."""
-    for view in [] if tape.stale is None else list(tape.stale.values()):
+    for view in stale_views(tape):
         if not is_fresh(view):
             refresh(view)
 
@@ -222,7 +245,7 @@ def join(handle: TracedArray, root: TracedArray) -> None:
 
 def move_views(root: TracedArray, before: Tape) -> None:
     """Let the views of a root that has come from another tape follow it."""
-    stale = [] if before.stale is None else [view for view in before.stale.values() if root_of(view) is root]
+    stale = [view for view in stale_views(before) if root_of(view) is root]
     for view in (*_alive(before.views.pop(id(root), ())), *stale):
         view._tape = root._tape
         forget_value(view)
