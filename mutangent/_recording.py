@@ -283,6 +283,7 @@ class Gradients:
         # One tangent per list or dict, as per object.
         self._groups: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self._containers: Containers | None = None  # those of the recording, and what is met on the way
+        self._lifter: Lifter | None = None  # for what was not read
 
     def of_node(self, node: int, entry: Any) -> Any:
         """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
@@ -370,7 +371,11 @@ class Gradients:
 
     def _describe(self, value: Any) -> Description:
         """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
-        return Lifter(_dead_leaf, is_captured, self._known_containers()).lift(value, "a field")[1]
+        if type(value) is np.ndarray and value.dtype.kind in "fc":  # the usual case
+            return Leaf(-1, value)
+        if self._lifter is None:
+            self._lifter = Lifter(_dead_leaf, is_captured, self._known_containers())
+        return self._lifter.lift(value, "a field")[1]
 
     def _known_containers(self) -> Containers:
         if self._containers is None:
