@@ -41,6 +41,7 @@ from ._views import refresh
 _new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
+_RESHAPE: Final = rule(np.reshape)
 # Reductions of ufuncs that are functions of their own in the rulebook.
 _REDUCTIONS: Final[dict[Any, Any]] = {
     np.add: np.sum,
@@ -201,7 +202,10 @@ class Operations:
         Flat(self)[:] = value
 
     def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)  # type: ignore[call-overload]
+        whole = shape[0] if len(shape) == 1 else shape
+        if order == "C":
+            return apply(_RESHAPE, (self, whole), NO_SETTINGS)  # past NumPy's dispatch
+        return np.reshape(self, whole, order)  # type: ignore[call-overload]
 
     def transpose(self: Any, *axes: Any) -> Any:
         return np.transpose(
