@@ -260,11 +260,19 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
     if tape.shadowed and layer is None:
         check_shadow(tape, lowered)
     lowered_index = plain_index(index, root)
+    shape = None if layer is None else np.shape(primal(lowered))
+    if shape and shape[0] == 1:
+        # NumPy takes a value with more axes than there are places, if those in excess have the length 1.
+        place = primal(root)[lowered_index]
+        excess = len(shape) - np.ndim(place)
+        if excess > 0 and is_array(place) and shape[:excess] == (1,) * excess:
+            _write_root(root, index, np.reshape(value, shape[excess:]))
+            return
     buffer = _own_buffer(root)
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
     buffer[lowered_index] = lowered
-    saved = (lowered_index, None if layer is None else np.shape(primal(lowered)))
+    saved = (lowered_index, shape)
     if tape.pushes:
         _let_reuse_tangent(root)
     nodes = (root._node, -1 if layer is None else layer._node)

@@ -28,7 +28,7 @@ from ._arrays import (
 )
 from ._binary import apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, replace, take_over, write_view
+from ._in_place import assign, first_name, plain_index, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
@@ -36,7 +36,7 @@ from ._rulebook import known, no_rule, rule
 from ._suspended import refuse_outside
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
-from ._views import refresh
+from ._views import base_of, layout_of, refresh
 
 _new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
@@ -214,15 +214,19 @@ class Operations:
 
     # -- copies and conversions ---------------------------------------------------------------------------------------
 
+    # Unlike the method `copy`, these two keep the order of the elements in memory.
+
     def __copy__(self: Any) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
-        made = self.copy()
+        made = self.copy("K")
         if made is self:
             return made
         # One array in two fields is two traced values, each with its own share, and one array in the copy.
-        first = memo.setdefault(("mutangent", id(self._value)), made)
+        named = first_name(self)
+        array = layout_of(named) if base_of(named) is None else self
+        first = memo.setdefault(("mutangent", id(array)), made)
         if first is not made and type(made) is TracedArray and type(first) is TracedArray:
             made._value = first._value
             for each in (first, made):
@@ -235,8 +239,8 @@ class Operations:
         return np.copy(self, order)  # type: ignore[call-overload]
 
     def conjugate(self: Any) -> Any:
-        # Of a real array NumPy's method, unlike the function, gives the array itself.
-        return self if self.dtype.kind == "f" else np.conjugate(self)
+        # Of a real array NumPy's method, unlike the function, gives the array itself; and a Python number stays one.
+        return self if self.dtype.kind == "f" else _conjugated(self)
 
     conj = conjugate
 
@@ -394,13 +398,14 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         )
     if ufunc not in (np.add, np.subtract):
         raise no_rule(ufunc, ".at")
-    shape = np.shape(primal(target)[primal(index)])
+    index = plain_index(index, target)  # a copy, which the caller may overwrite
+    shape = np.shape(primal(target)[index])
     spread_out = np.broadcast_to(values[0], shape) if np.shape(primal(values[0])) != shape else values[0]
     if type(spread_out) is TracedArray:
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
         added = zeros(Spec(target.shape, target.dtype), primal(target))
-        add_at(added, primal(index), spread_out)
+        add_at(added, index, spread_out)
     replace(target, target + added if ufunc is np.add else target - added)
 
 
@@ -563,6 +568,7 @@ def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _, _divided = _binary(operator.truediv, np.divide)
+_conjugated = _unary(operator.methodcaller("conjugate"), np.conjugate)
 
 
 def _install_operators() -> None:

@@ -142,8 +142,13 @@ class Recording(Overlay):
         return self.lifter.lift(value, where)
 
     def lift_container(self, value: Any, where: str) -> Any:
-        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed."""
-        if type(value) is TracedArray or is_array(value) or is_differentiable(value):
+        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed.
+
+        An array of integers or booleans may be that of a field, and is treated as one.
+        """
+        if is_array(value):
+            return self.lifter.lift(value, where)[0] if value.dtype.kind in "biu" else value
+        if type(value) is TracedArray or is_differentiable(value):
             return value
         return self.lifter.lift(value, where)[0]
 

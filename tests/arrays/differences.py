@@ -100,6 +100,7 @@ DIFFERENT = {
     "*a_view_of_a_constant_stays_what_it_was_when_the_setting_that_made_it_changes*": SHAPE,
     "*a_broadcast_view_is_read_only*": NO_READ_ONLY,
     "*a_diagonal_is_read_only*": NO_READ_ONLY,
+    "*a_read_only_counter_is_read_only*": NO_READ_ONLY,
     "*a_value_of_an_ended_context_cannot_be_overwritten": NO_READ_ONLY,
     "*the_entry_array_overwritten_before_the_pullback_is_an_error": NO_WAITING,
     "*test_an_array_written_past_the_recording_is_an_error": NO_WAITING,
