@@ -614,7 +614,7 @@ def _innermost(value: Any, tape: Tape) -> Tape:
 
 def _borrow(root: TracedArray, inner: Tape) -> None:
     """Let a handle of an outer recording stand for a value of the inner one until that ends."""
-    if inner.gives_copies:
+    if inner.copies is not None:
         raise written_by_other_name(describe(primal(root)))
     saved = detached(root)
     outer = root._tape

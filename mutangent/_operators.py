@@ -406,7 +406,24 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     else:
         added = zeros(Spec(target.shape, target.dtype), primal(target))
         add_at(added, index, spread_out)
-    replace(target, target + added if ufunc is np.add else target - added)
+    made = target + added if ufunc is np.add else target - added
+    if type(primal(target)) is np.ndarray:
+        # NumPy adds one after the other, and not their sum. The contents are the plain run's to the last bit.
+        contents = primal(target).copy()
+        ufunc.at(contents, index, primal(values[0]))
+        made = _with_contents(made if made.dtype == contents.dtype else made.astype(contents.dtype), contents)
+    replace(target, made)
+
+
+def _with_contents(made: Any, contents: Any) -> Any:
+    """A sum with the same derivative and these contents; no entry reads the value of a sum."""
+    if type(made) is not TracedArray:
+        return contents
+    layer = made
+    while type(layer._value) is TracedArray:
+        layer = layer._value
+    layer._value = contents
+    return made
 
 
 def _binary(  # noqa: C901 - the hot path

@@ -84,11 +84,11 @@ class Tape:
         "asleep",
         "before",
         "borrowed",
+        "copies",
         "detached",
         "discarded",
         "entries",
         "exponential",
-        "gives_copies",
         "kept",
         "last_row",
         "leaf_ids",
@@ -119,8 +119,9 @@ class Tape:
         )
         self.serial = next(_serials)
         self.thread = get_ident()  # the only one whose operations are recorded
-        # Of the first run of a checkpointed function, which tells values by the identity of their arrays.
-        self.gives_copies = False
+        # Of the first run of a checkpointed function, which tells values by the identity of their arrays, and so gives
+        # copies where plain arrays are asked for: by the identity of a copy, the copy and what it is one of.
+        self.copies: dict[int, tuple[Any, Any]] | None = None
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
         self.pauses: tuple[PausedBlock, ...] = ()

@@ -116,6 +116,20 @@ def test_an_augmented_write_to_a_repeated_index_counts_once():
     three_ways(of_arrays(X), loss, ([4.0, 4.0, 6.0],))
 
 
+def test_add_at_adds_one_after_the_other_as_numpy_does(rng):
+    for _ in range(20):  # the sum of what is added would differ in the last bit
+        x, added = rng.normal(size=3), rng.normal(size=6)
+        expected = x.copy()
+        np.add.at(expected, [0, 1, 0, 1, 0, 1], added)
+
+        def loss(x, added):
+            np.add.at(x, [0, 1, 0, 1, 0, 1], added)
+            return np.sum(x)
+
+        mt.grad(loss)(x, added)
+        np.testing.assert_array_equal(x, expected)
+
+
 def test_add_at_adds_for_every_repetition():
     def loss(x):
         y = x.copy()
