@@ -42,6 +42,7 @@ _new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
 _RESHAPE: Final = rule(np.reshape)
+_DOT: Final = rule(np.dot)
 # Reductions of ufuncs that are functions of their own in the rulebook.
 _REDUCTIONS: Final[dict[Any, Any]] = {
     np.add: np.sum,
@@ -121,6 +122,8 @@ class Operations:
         if row.kind == "array":
             return make_array(row, self, args, kwargs)
         if not kwargs:
+            if row is _DOT and len(args) == 2 and is_product(_MATMUL, primal(args[0]), primal(args[1])):
+                return apply_binary(_matmul, _MATMUL, *args)  # one product, whose sums can wait in the sweep
             return apply(row, args, kwargs)
         out = kwargs.get("out")
         target = None if out is None else _target(function.__name__, out, args)

@@ -154,9 +154,9 @@ class TracedArray(_MatchedAsArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         value = release(
             self,
-            "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x)",
-            "Use x as it is; write np.stack([x, y]) for np.array([x, y]); for plain[i] = x make the array with "
-            "np.zeros_like(x), or hold it in a field",
+            "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x, plain.dot(x))",
+            "Use x as it is; write np.stack([x, y]) for np.array([x, y]), plain @ x for plain.dot(x); for plain[i] = x "
+            "make the array with np.zeros_like(x), or hold it in a field",
         )
         if is_on_device(value):
             raise TypeError(

@@ -30,6 +30,7 @@ NOT_RUN = {
     "tests/rules/test_special.py*": NO_SCIPY,
     "tests/array_api/*": "the namespace of the array API standard makes NumPy arrays",
     "tests/nn/test_fused.py*": "cells are fused for NumPy arrays only",
+    "tests/rules/test_products.py*": "products wait for each other for NumPy arrays only",
     "tests/in_place/test_written_past.py*": "to notice that an array on a device was overwritten would be to wait for it",
     "tests/cases/test_long_runs.py*": TIME,
     "*memory*": TIME,
