@@ -334,6 +334,7 @@ class _Segment:
         self.containers: list[tuple[Description, dict[Any, Description]]] = []
         self.rewritten: list[tuple[Leaf, int]] = []
         self.sums: dict[int, Any] = {}  # of the contents that arrays were given, by the number of the result
+        self.first = len(tape.kept)  # of the descriptions that this call keeps
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
@@ -432,7 +433,9 @@ class _Segment:
         """Write what the function left in the arrays that it was given, as results of the call."""
         for array, final in self.inside.rewritten:
             new, leaf = output(final)
-            self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is array]
+            self.rewritten += [
+                (kept, leaf.node) for kept in self.tape.kept[self.first :] if kept.entry is array
+            ]
             self.sums[leaf.node] = _sums(final)
             assign(self._handle_of(array), Ellipsis, new)
 

@@ -241,7 +241,7 @@ def leaf_maker(
             tape.leaves[id(made)] = made
             if looks_at_arrays:
                 tape.note_read(value)
-            if tape.shadowed:
+            if tape.places is not None:
                 join_shadow(made)
             return made, Leaf(node, value)
         if type(value) is TracedArray and value._tape is tape:
@@ -251,13 +251,13 @@ def leaf_maker(
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
-            if tape.shadowed and is_array(value):
+            if tape.places is not None and is_array(value):
                 join_shadow(made)
             return made, described
         # The outer handle may be written later; the entries of this tape must go on reading what it is now.
         made = new_leaf(entries, tape, detached(value))
         tape.origins[id(made)] = (made, value)
-        if tape.shadowed:
+        if tape.places is not None:
             join_shadow(made)
         return made, described
 
