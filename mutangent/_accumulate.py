@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Array, Spec, add_at, is_plain_array, on_host, spec_of, zeros
+from ._arrays import Array, Spec, add_at, is_on_device, is_plain_array, on_host, spec_of, zeros
 
 
 def unbroadcast(x: Array, shape: tuple[int, ...]) -> Array:
@@ -268,8 +268,10 @@ def project(tangent: Array, entry: Any, owned: bool) -> Array:
         owned = True
     if isinstance(entry, float | complex) and not isinstance(entry, np.generic):
         return tangent.item()
-    if isinstance(entry, np.generic):
-        tangent = on_host(tangent)  # a number is on the host, and its tangent waits for the device
+    if isinstance(entry, np.ndarray | np.generic) and is_on_device(tangent):
+        # Of a number that was taken from what the host has; it waits for the device.
+        tangent = on_host(tangent)
+        owned = True
     if issubclass(type(tangent), np.generic):  # `type`, since a traced scalar also passes isinstance
         return spec.dtype.type(tangent) if isinstance(entry, np.generic) else np.array(tangent, spec.dtype)
     if tangent.dtype != spec.dtype:

@@ -122,11 +122,13 @@ def is_differentiable(value: Any) -> bool:
     return False
 
 
-def read_only(value: Any) -> Any:
-    """A NumPy array as a view that cannot be written; anything else as it is."""
+def protected(value: Any) -> Any:
+    """What user's code may see of a plain array that others hold: a view that cannot be written. CuPy has none: a copy."""
     if type(value) is np.ndarray:
         value = value.view()
         value.flags.writeable = False
+    elif is_on_device(value):
+        value = value.copy()
     return value
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import ARRAYS, describe, is_array, is_differentiable, overlap, read_only, spec_of, zeros
+from ._arrays import ARRAYS, describe, is_array, is_differentiable, overlap, protected, spec_of, zeros
 from ._errors import RuleError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
@@ -383,7 +383,7 @@ class Call:
         if type(description) is Leaf:
             found = cotangents.get(description.node)
             if found is not None:
-                return read_only(found)
+                return protected(found)
             zero = zeros(description.spec, primal(description.entry))
             return zero if description.spec.shape else zero[()]
         if type(description) is Child:

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 import attrs
 import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable, spec_of
+from ._arrays import describe, is_array, is_differentiable, is_on_device, on_host, spec_of
 from ._errors import NotCapturedError, TracedValueError
 from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
 from ._instance_dict import put_in_front
 from ._overlay import PlainView
-from ._traced import TracedArray, primal
+from ._traced import TracedArray, gives_copies, has_open, primal
 
 C = TypeVar("C", bound=type)
 
@@ -236,6 +236,13 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             return converter(value, *extra)
         except TracedValueError:
             return _follow_conversion(value, converter(primal(value), *extra), converter, where)
+        except TypeError:
+            # NumPy makes an array of a constant, and CuPy refuses: `cupy.asarray(x)` would pass through the host.
+            plain = primal(value)
+            if has_open((value,)) or not is_on_device(plain):
+                raise
+            copied = value._tape.all is None or gives_copies(value)
+            return converter(plain.copy() if copied else plain, *extra)
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return convert
@@ -256,17 +263,9 @@ def _wrap_validator(validator: Any) -> Any:
 def _follow_conversion(traced: TracedArray, plain: Any, converter: Any, where: str) -> Any:
     """A traced value for what a converter made of the plain one, if it only changed type, dtype or shape."""
     before = primal(traced)
-    if (
-        is_differentiable(plain)
-        and np.size(plain) == np.size(before)
-        and np.array_equal(
-            np.ravel(np.asarray(before).astype(spec_of(plain).dtype))
-            if not is_array(before)
-            else np.ravel(before.astype(spec_of(plain).dtype)),
-            np.ravel(plain),
-            equal_nan=True,
-        )
-    ):
+    if plain is before:
+        return traced
+    if _holds_the_same(before, plain):
         follow: Any = traced
         if type(plain) is float or type(plain) is complex:
             return follow.item()
@@ -278,3 +277,16 @@ def _follow_conversion(traced: TracedArray, plain: Any, converter: Any, where: s
         f"the converter {name} of {where} turned {describe(before)} into {describe(plain)} by a conversion that loses "
         "the gradient. Write the converter with NumPy functions and operators, without float() or np.asarray()."
     )
+
+
+def _holds_the_same(before: Any, plain: Any) -> bool:
+    """Whether a converted value has the numbers that were converted, rounded to its dtype, in the same memory space.
+
+    To see it waits for a device, as a converter to a Python number did before.
+    """
+    if not is_differentiable(plain) or np.size(plain) != np.size(before):
+        return False
+    if is_array(plain) and is_on_device(plain) is not is_on_device(before):
+        return False
+    rounded = np.asarray(on_host(before)).astype(spec_of(plain).dtype)
+    return bool(np.array_equal(np.ravel(rounded), np.ravel(on_host(plain)), equal_nan=True))

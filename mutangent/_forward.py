@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents, broadcast, to_real
-from ._arrays import Array, Spec, number, spec_of, zeros
+from ._arrays import ON_DEVICE, Array, Spec, is_on_device, namespace_of, number, spec_of, zeros
 from ._rulebook import Rule
 from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
 from ._traced import TracedArray, new_leaf, primal
@@ -60,16 +60,20 @@ class Pusher:
         saved: Any,
         shape: tuple[int, ...],
         dtype: Any,
-        _value: Any,
+        value: Any,
         _operands: Any,
     ) -> Array | None:
         """The tangent of the result of one operation; None if none of its operands has one."""
-        tangent = self._push(rule, parents, saved, Spec(shape, dtype))
-        return None if tangent is None else as_tangent(tangent, shape, dtype)
+        tangent = self._push(rule, parents, saved, Spec(shape, dtype), value)
+        if tangent is None:
+            return None
+        if type(primal(value)) in ON_DEVICE and type(primal(tangent)) not in ON_DEVICE:
+            tangent = on_device(tangent, shape, dtype, value)
+        return as_tangent(tangent, shape, dtype)
 
     # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
-    def _push(self, rule: Any, parents: Any, saved: Any, spec: Spec) -> Array | None:
+    def _push(self, rule: Any, parents: Any, saved: Any, spec: Spec, y: Any) -> Array | None:
         if type(rule) is Rule:
             if rule.kind == "elementwise":
                 return push_elementwise(rule, parents, saved)
@@ -78,7 +82,7 @@ class Pusher:
             return None if parents is None else parents[saved]
         if rule is SET_ITEM:
             reuses, self.reuses = self.reuses, False
-            return _push_set_item(parents, saved, spec, reuses)
+            return _push_set_item(parents, saved, spec, primal(y), reuses)
         if rule is SCATTER:
             return None if parents is None else _scatter(parents, saved, spec)
         return None if self._several is None else self._several[saved]  # one of several results
@@ -166,6 +170,12 @@ def as_tangent(tangent: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
             tangent = to_real(tangent)
         tangent = tangent.astype(dtype)
     return broadcast(tangent, shape) if shape and tangent.shape != shape else tangent
+
+
+def on_device(tangent: Array, shape: tuple[int, ...], dtype: np.dtype[Any], like: Any) -> Array:
+    """The tangent of a result on a device that only a number of the host had an influence on."""
+    number = tangent[()] if hasattr(tangent, "shape") else tangent
+    return number * namespace_of(like).ones(shape, dtype)
 
 
 def push_elementwise(rule: Rule, parents: Any, saved: Any) -> Array | None:
@@ -293,13 +303,13 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
     return found
 
 
-def _push_set_item(parents: Any, saved: Any, spec: Spec, reuses: bool) -> Array | None:
+def _push_set_item(parents: Any, saved: Any, spec: Spec, like: Any, reuses: bool) -> Array | None:
     index, _ = saved
     base, value = parents
     if not has_tangent(base) and not has_tangent(value):
         return None
     if not has_tangent(base):
-        made = zeros(spec, primal(value))
+        made = zeros(spec, like)
     elif reuses and type(value) is not TracedArray:
         made = base
     else:  # the tangent of a 0-d array may be a scalar
@@ -313,7 +323,10 @@ def _push_set_item(parents: Any, saved: Any, spec: Spec, reuses: bool) -> Array 
     # The tangent written is followed by an outer recording, and the array is not.
     made[index] = 0
     shape = made[index].shape
-    part = value if value.shape == shape else np.broadcast_to(value, shape)
+    if is_on_device(made) and not is_on_device(primal(value)):
+        part = value * namespace_of(made).ones(shape, made.dtype)  # a number of the host
+    else:
+        part = value if value.shape == shape else np.broadcast_to(value, shape)
     won = winners(index, spec.shape)
     return made + _scatter(part if won is None else part * won, index, spec)
 

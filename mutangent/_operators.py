@@ -28,7 +28,7 @@ from ._arrays import (
 )
 from ._binary import apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, first_name, plain_index, replace, take_over, write_view
+from ._in_place import assign, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
@@ -36,13 +36,11 @@ from ._rulebook import known, no_rule, rule
 from ._suspended import refuse_outside
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
-from ._views import base_of, layout_of, refresh
+from ._views import refresh
 
 _new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
-_RESHAPE: Final = rule(np.reshape)
-_DOT: Final = rule(np.dot)
 # Reductions of ufuncs that are functions of their own in the rulebook.
 _REDUCTIONS: Final[dict[Any, Any]] = {
     np.add: np.sum,
@@ -122,8 +120,6 @@ class Operations:
         if row.kind == "array":
             return make_array(row, self, args, kwargs)
         if not kwargs:
-            if row is _DOT and len(args) == 2 and is_product(_MATMUL, primal(args[0]), primal(args[1])):
-                return apply_binary(_matmul, _MATMUL, *args)  # one product, whose sums can wait in the sweep
             return apply(row, args, kwargs)
         out = kwargs.get("out")
         target = None if out is None else _target(function.__name__, out, args)
@@ -144,7 +140,11 @@ class Operations:
         ufunc = getattr(np, name, None)
         if not isinstance(ufunc, np.ufunc):
             raise _no_kernel(kernel)
-        return ufunc(*args, **{name: value for name, value in kwargs.items() if value is not None})
+        # Not by NumPy's dispatch: CuPy's array, if it comes first, would ask here again.
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        if len(args) > ufunc.nin:
+            given["out"] = args[ufunc.nin :]
+        return self.__array_ufunc__(ufunc, "__call__", *args[: ufunc.nin], **given)
 
     def __cupy_override_reduction_kernel__(self: Any, kernel: Any, *_args: Any) -> NoReturn:
         raise _no_kernel(kernel)
@@ -205,10 +205,7 @@ class Operations:
         Flat(self)[:] = value
 
     def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
-        whole = shape[0] if len(shape) == 1 else shape
-        if order == "C":
-            return apply(_RESHAPE, (self, whole), NO_SETTINGS)  # past NumPy's dispatch
-        return np.reshape(self, whole, order)  # type: ignore[call-overload]
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)  # type: ignore[call-overload]
 
     def transpose(self: Any, *axes: Any) -> Any:
         return np.transpose(
@@ -217,19 +214,15 @@ class Operations:
 
     # -- copies and conversions ---------------------------------------------------------------------------------------
 
-    # Unlike the method `copy`, these two keep the order of the elements in memory.
-
     def __copy__(self: Any) -> Any:
-        return self.copy("K")
+        return self.copy()
 
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
-        made = self.copy("K")
+        made = self.copy()
         if made is self:
             return made
         # One array in two fields is two traced values, each with its own share, and one array in the copy.
-        named = first_name(self)
-        array = layout_of(named) if base_of(named) is None else self
-        first = memo.setdefault(("mutangent", id(array)), made)
+        first = memo.setdefault(("mutangent", id(self._value)), made)
         if first is not made and type(made) is TracedArray and type(first) is TracedArray:
             made._value = first._value
             for each in (first, made):
@@ -242,13 +235,13 @@ class Operations:
         return np.copy(self, order)  # type: ignore[call-overload]
 
     def conjugate(self: Any) -> Any:
-        # Of a real array NumPy's method, unlike the function, gives the array itself; and a Python number stays one.
-        return self if self.dtype.kind == "f" else _conjugated(self)
+        # Of a real array NumPy's method, unlike the function, gives the array itself.
+        return self if self.dtype.kind == "f" else np.conjugate(self)
 
     conj = conjugate
 
     def view(self: Any, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002 - NumPy's name
-        kinds = [kind for kind in (dtype, type) if kind not in (None, np.ndarray)]
+        kinds = [kind for kind in (dtype, type) if kind not in (None, np.ndarray, self._kind)]
         if not is_array(primal(self)) or any(kind is not self.dtype and kind != self.dtype for kind in kinds):
             raise NoRuleError(
                 f"x.view({', '.join(map(repr, kinds))}) shows {describe(primal(self))} as something else, which has no "
@@ -401,32 +394,14 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         )
     if ufunc not in (np.add, np.subtract):
         raise no_rule(ufunc, ".at")
-    index = plain_index(index, target)  # a copy, which the caller may overwrite
-    shape = np.shape(primal(target)[index])
+    shape = np.shape(primal(target)[primal(index)])
     spread_out = np.broadcast_to(values[0], shape) if np.shape(primal(values[0])) != shape else values[0]
     if type(spread_out) is TracedArray:
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
         added = zeros(Spec(target.shape, target.dtype), primal(target))
-        add_at(added, index, spread_out)
-    made = target + added if ufunc is np.add else target - added
-    if type(primal(target)) is np.ndarray:
-        # NumPy adds one after the other, and not their sum. The contents are the plain run's to the last bit.
-        contents = primal(target).copy()
-        ufunc.at(contents, index, primal(values[0]))
-        made = _with_contents(made if made.dtype == contents.dtype else made.astype(contents.dtype), contents)
-    replace(target, made)
-
-
-def _with_contents(made: Any, contents: Any) -> Any:
-    """A sum with the same derivative and these contents; no entry reads the value of a sum."""
-    if type(made) is not TracedArray:
-        return contents
-    layer = made
-    while type(layer._value) is TracedArray:
-        layer = layer._value
-    layer._value = contents
-    return made
+        add_at(added, primal(index), spread_out)
+    replace(target, target + added if ufunc is np.add else target - added)
 
 
 def _binary(  # noqa: C901 - the hot path
@@ -588,7 +563,6 @@ def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _, _divided = _binary(operator.truediv, np.divide)
-_conjugated = _unary(operator.methodcaller("conjugate"), np.conjugate)
 
 
 def _install_operators() -> None:

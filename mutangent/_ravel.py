@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import describe, is_array, spec_of
+from ._arrays import describe, is_array, is_on_device, namespace_of, on_host, spec_of, zeros
 from ._copies import copied
 from ._errors import GradientTypeError
 from ._identity import IdentityMap
@@ -109,7 +109,7 @@ def ravel_tangent(m: Any, tangent: Any) -> Any:
     layout, found = parameters(m, tangent)
     _require_tangent_space(m, layout, "ravel_tangent")
     gradients = [
-        np.zeros_like(primal(parameter.value)) if parameter.gradient is ZERO else parameter.gradient
+        _zero(primal(parameter.value)) if parameter.gradient is ZERO else parameter.gradient
         for parameter in found
     ]
     joined = _joined(gradients, found)
@@ -239,7 +239,9 @@ def _piece(vector: Any, start: int, form: _Form) -> Any:
     if form.dtype.kind == "f" and vector.dtype.kind == "c":
         number = np.real(number)
     number = number.astype(form.dtype)
-    return number.item() if form.kind in (float, complex) else number
+    if form.kind in (float, complex):
+        return number.item()
+    return on_host(number)[()] if is_on_device(number) else number
 
 
 def _copy_state(layout: Layout, values: dict[int, Any]) -> None:
@@ -263,17 +265,29 @@ def _joined(values: list[Any], found: list[Parameter]) -> Any:
     """Numbers and arrays as one vector."""
     if not values:
         return np.zeros(0)
-    library = next((primal(parameter.value) for parameter in found if is_array(parameter.value)), None)
+    arrays = [primal(parameter.value) for parameter in found if is_array(parameter.value)]
+    library = arrays[0] if arrays else None
+    if any(is_on_device(each) is not is_on_device(library) for each in arrays):
+        raise TypeError(
+            "the object holds arrays of NumPy and of CuPy, which make no vector together. Move them with "
+            "mutangent.to_device(m) or mutangent.to_host(m) first."
+        )
     return np.concatenate(
         [np.reshape(value, -1) if is_array(value) else _as_vector(value, library) for value in values]
     )
+
+
+def _zero(value: Any) -> Any:
+    """Zero of the kind of a value; that of a number is a number, which belongs to no array library."""
+    spec = spec_of(value)
+    return zeros(spec, value) if is_array(value) else spec.dtype.type(0)
 
 
 def _as_vector(number: Any, library: Any) -> Any:
     """A number as a vector of one, in the array library of `library`."""
     if library is None or isinstance(library, np.ndarray):
         return np.reshape(number, -1)
-    return number * np.ones(1, spec_of(number).dtype, like=library)
+    return number * namespace_of(library).ones(1, spec_of(number).dtype)
 
 
 def _require_tangent_space(m: Any, layout: Layout, verb: str) -> None:

@@ -25,6 +25,7 @@ from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
+from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
@@ -88,6 +89,7 @@ class Recording(Overlay):
         self.tape.close()
         self.close()
         if kind is not None:
+            explain_mixing(error, self.log.values(), self.roots)
             self.rollback()
             self.release()
             return
@@ -142,13 +144,8 @@ class Recording(Overlay):
         return self.lifter.lift(value, where)
 
     def lift_container(self, value: Any, where: str) -> Any:
-        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed.
-
-        An array of integers or booleans may be that of a field, and is treated as one.
-        """
-        if is_array(value):
-            return self.lifter.lift(value, where)[0] if value.dtype.kind in "biu" else value
-        if type(value) is TracedArray or is_differentiable(value):
+        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed."""
+        if type(value) is TracedArray or is_array(value) or is_differentiable(value):
             return value
         return self.lifter.lift(value, where)[0]
 
@@ -221,6 +218,9 @@ class Recording(Overlay):
         try:
             self._sweep(cotangents, keep, free)
             return Gradients(self, cotangents, [cotangent for _, cotangent in seeds])
+        except TypeError as error:
+            explain_mixing(error, self.log.values(), self.roots)
+            raise
         finally:
             if inside:
                 leave(self)
@@ -241,7 +241,7 @@ def leaf_maker(
             tape.leaves[id(made)] = made
             if looks_at_arrays:
                 tape.note_read(value)
-            if tape.places is not None:
+            if tape.shadowed:
                 join_shadow(made)
             return made, Leaf(node, value)
         if type(value) is TracedArray and value._tape is tape:
@@ -251,13 +251,13 @@ def leaf_maker(
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
-            if tape.places is not None and is_array(value):
+            if tape.shadowed and is_array(value):
                 join_shadow(made)
             return made, described
         # The outer handle may be written later; the entries of this tape must go on reading what it is now.
         made = new_leaf(entries, tape, detached(value))
         tape.origins[id(made)] = (made, value)
-        if tape.places is not None:
+        if tape.shadowed:
             join_shadow(made)
         return made, described
 
@@ -288,7 +288,6 @@ class Gradients:
         # One tangent per list or dict, as per object.
         self._groups: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self._containers: Containers | None = None  # those of the recording, and what is met on the way
-        self._lifter: Lifter | None = None  # for what was not read
 
     def of_node(self, node: int, entry: Any) -> Any:
         """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
@@ -376,11 +375,7 @@ class Gradients:
 
     def _describe(self, value: Any) -> Description:
         """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
-        if type(value) is np.ndarray and value.dtype.kind in "fc":  # the usual case
-            return Leaf(-1, value)
-        if self._lifter is None:
-            self._lifter = Lifter(_dead_leaf, is_captured, self._known_containers())
-        return self._lifter.lift(value, "a field")[1]
+        return Lifter(_dead_leaf, is_captured, self._known_containers()).lift(value, "a field")[1]
 
     def _known_containers(self) -> Containers:
         if self._containers is None:

@@ -29,7 +29,6 @@ FLOORS: list[tuple[int, set[str]]] = [
         3,
         {
             "_selected",
-            "_memory",
             "_suspended",
             "_tape",
             "_traced",
@@ -45,7 +44,19 @@ FLOORS: list[tuple[int, set[str]]] = [
             "array_api.*",
         },
     ),
-    (4, {"_attributes", "_structure", "_fields", "_instance_dict", "_overlay", "_capture", "_recording"}),
+    (
+        4,
+        {
+            "_attributes",
+            "_structure",
+            "_fields",
+            "_instance_dict",
+            "_overlay",
+            "_capture",
+            "_mixed",
+            "_recording",
+        },
+    ),
     (
         5,
         {
