@@ -6,12 +6,14 @@ protocols, which is what the library relies on. What compares (``np.testing``, `
 """
 
 import builtins
+import copy
 import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 MAKERS = [
     *("arange", "array", "asarray", "ascontiguousarray", "asfortranarray", "bartlett"),
@@ -20,6 +22,12 @@ MAKERS = [
     *("indices", "kaiser", "linspace", "logspace", "ones", "tri"),
     *("tril_indices", "triu_indices", "zeros"),
 ]
+# Files that get NumPy itself: they make CuPy's arrays by its own name, or compute with what they have read out of them.
+ON_THE_HOST = (
+    "tests.arrays",
+    "tests.cupy",
+    *(f"tests.programs.{name}" for name in ("duals", "pictures", "runs", "test_programs")),
+)
 COMPARING = ["allclose", "array_equal"]
 DRAWING = [
     *("binomial", "choice", "exponential", "gamma", "integers", "normal"),
@@ -74,13 +82,18 @@ def to_host(library: Any, value: Any) -> Any:
     """CuPy arrays in nested containers as NumPy's."""
     if type(value) in (list, tuple):
         return type(value)([to_host(library, item) for item in value])
-    return value.get() if issubclass(type(value), library.ndarray) else value
+    return value.get() if library is not np and issubclass(type(value), library.ndarray) else value
 
 
 class Generator(np.random.Generator):
     """A generator of NumPy's whose arrays are CuPy's."""
 
     library: Any
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        made = Generator(copy.deepcopy(self.bit_generator, memo))
+        made.library = self.library
+        return made
 
 
 def _drawing(name: str) -> Callable[..., Any]:
@@ -142,6 +155,24 @@ def namespace(library: Any) -> Namespace:
     )
 
 
+class _Approx:
+    """`pytest.approx` that compares on the host."""
+
+    __array_ufunc__ = None  # CuPy's `array == approx` asks here
+    __array_priority__ = 100
+
+    def __init__(self, library: Any, expected: Any) -> None:
+        self._library, self._expected = library, expected
+
+    def __eq__(self, actual: object) -> bool:
+        return bool(to_host(self._library, actual) == self._expected)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._expected)
+
+
 _given: list[Any] = [np]
 
 
@@ -154,7 +185,13 @@ def give_to_tests(library: Any) -> None:
     """Let ``import numpy as np`` in files of tests give the namespace of `library`, from now on."""
     replaced = namespace(library)
     _given.append(replaced)
-    original = builtins.__import__
+    original, approx = builtins.__import__, pytest.approx
+
+    @functools.wraps(approx)
+    def approx_on_host(expected: Any, *args: Any, **kwargs: Any) -> _Approx:
+        return _Approx(library, approx(to_host(library, expected), *args, **kwargs))
+
+    pytest.approx = approx_on_host
 
     def import_(
         name: str,
@@ -165,7 +202,7 @@ def give_to_tests(library: Any) -> None:
     ) -> Any:
         if name == "numpy" and not fromlist:
             importer = (globals or {}).get("__name__", "")
-            if importer.startswith("tests.") and not importer.startswith(("tests.arrays", "tests.cupy")):
+            if importer.startswith("tests.") and not importer.startswith(ON_THE_HOST):
                 return replaced
         return original(name, globals, locals, fromlist, level)
 

@@ -31,7 +31,8 @@ def message_of(body):
     with pytest.raises(mt.NonFiniteError) as caught:
         checked(body)
     assert isinstance(caught.value, FloatingPointError)
-    return str(caught.value)
+    # Whose arrays they are is said; here it is not the question.
+    return str(caught.value).replace("cupy.ndarray", "numpy.ndarray")
 
 
 def test_an_operation_is_named_with_its_field_and_line_and_all_is_undone(xp):
@@ -141,7 +142,7 @@ def test_a_nan_on_entry_is_reported_where_it_is_first_read(entry, place, count):
 
 def test_a_watched_nan_is_reported():
     with (
-        pytest.raises(mt.NonFiniteError, match=r"a watched array, a numpy\.ndarray"),
+        pytest.raises(mt.NonFiniteError, match=r"a watched array, a \w+\.ndarray"),
         mt.Context(check_finite=True) as ctx,
     ):
         ctx.watch(np.array([np.nan]))
@@ -335,7 +336,7 @@ def test_history_and_check_go_together():
 
     with pytest.raises(mt.NonFiniteError, match=r"multiply gave inf in 1 of 1 elements.*Cell\.h"):
         overflow()
-    values = [version.value[0] for version in ctx.history(cell, "h")]
+    values = [float(version.value[0]) for version in ctx.history(cell, "h")]
     assert values[:3] == [2.0, 12.0, 432.0]
     assert np.all(np.isfinite(values))
     assert cell.h[0] == 2.0

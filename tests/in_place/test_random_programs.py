@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mutangent as mt
+from mutangent._arrays import add_at as plain_add_at
 
 
 @mt.differentiable
@@ -51,7 +52,11 @@ def scale_all(a, _, x):
 
 
 def add_at(a, index, x):
-    np.add.at(a, index, x)
+    # Of plain arrays CuPy takes arrays only as indices by NumPy's name.
+    if type(a) is mt.TracedArray:
+        np.add.at(a, index, x)
+    else:
+        plain_add_at(a, index, x)
 
 
 def out(a, _, x):
@@ -111,9 +116,9 @@ def index_of(rng: random.Random, shape: tuple[int, ...]) -> Any:
     if kind == 0:
         return np.array(rng.choices([True, False], k=int(np.prod(shape)))).reshape(shape)
     if kind == 1:
-        return [rng.randrange(-shape[0], shape[0]) for _ in range(rng.randint(1, 3))]
+        return np.array([rng.randrange(-shape[0], shape[0]) for _ in range(rng.randint(1, 3))])
     if kind == 2 and len(shape) > 1:
-        return np.s_[:, [rng.randrange(shape[1]) for _ in range(2)]]
+        return np.s_[:, np.array([rng.randrange(shape[1]) for _ in range(2)])]
     return basic_index_of(rng, shape)
 
 

@@ -11,6 +11,10 @@ import attrs
 import numpy as np
 
 import mutangent as mt
+from mutangent._arrays import overlap
+from tests.arrays.namespace import tests_numpy, to_host
+
+xp = tests_numpy()  # the library of the programs' arrays
 
 
 def fields_of(obj: Any) -> dict[str, Any]:
@@ -69,7 +73,7 @@ class Picture:
         kind = type(value)
         if kind is mt.TracedArray:
             raise AssertionError(f"a traced value is in reach: {value!r}")
-        if attrs.has(kind) or kind in {list, dict, tuple, np.ndarray}:
+        if attrs.has(kind) or kind in {list, dict, tuple, xp.ndarray}:
             return self.label(value)
         if isinstance(value, float | np.generic | int | str) or value is None:
             return f"{kind.__name__} {value!r}"
@@ -87,16 +91,17 @@ class Picture:
             return f"{head} {{{', '.join(f'{key!r}: {self.text(part)}' for key, part in value.items())}}}"
         if isinstance(value, list | tuple):
             return f"{head} [{', '.join(map(self.text, value))}]"
-        return f"{head} {value.dtype} {value.shape} {value.flags.writeable} {value.tolist()}"
+        writeable = getattr(value.flags, "writeable", True)  # CuPy's arrays always are
+        return f"{head} {value.dtype} {value.shape} {writeable} {value.tolist()}"
 
     def shared_memory(self) -> list[str]:
         """Which arrays lie in the memory of which."""
-        arrays = [value for value in self.held if type(value) is np.ndarray and id(value) in self.seen]
+        arrays = [value for value in self.held if type(value) is xp.ndarray and id(value) in self.seen]
         return [
             f"{self.labels[id(one)]} and {self.labels[id(two)]} share memory"
             for position, one in enumerate(arrays)
             for two in arrays[:position]
-            if np.may_share_memory(one, two)
+            if overlap(one, two)
         ]
 
 
@@ -156,7 +161,7 @@ class Form:
                 shape.parts[name] = self.visit(part)
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, float | np.floating) or type(value) is np.ndarray:
+        if isinstance(value, float | np.floating) or type(value) in {xp.ndarray, np.ndarray}:
             leaf = Leaf(self.size, np.size(value), value)
             self.size += leaf.size
             return leaf
@@ -183,8 +188,8 @@ def tangents_along(form: Form, vector: np.ndarray) -> tuple[Any, ...]:
             return mt.NoTangent()
         if isinstance(part, Leaf):
             numbers = vector[part.first : part.first + part.size]
-            if isinstance(part.like, np.ndarray):
-                return numbers.reshape(part.like.shape).astype(part.like.dtype)
+            if isinstance(part.like, xp.ndarray):
+                return xp.array(numbers.reshape(part.like.shape), part.like.dtype)
             return type(part.like)(numbers[0])
         value = part.value
         if isinstance(value, tuple):
@@ -246,10 +251,10 @@ class Reading:
             numbers = np.zeros(leaf.size)
         else:
             assert type(tangent) is type(leaf.like), f"{where}: {tangent!r} for {leaf.like!r}"
-            if isinstance(tangent, np.ndarray):
+            if isinstance(tangent, xp.ndarray):
                 assert (tangent.shape, tangent.dtype) == (leaf.like.shape, leaf.like.dtype), where
-                assert not np.shares_memory(tangent, leaf.like), f"{where}: the tangent is the value itself"
-            numbers = np.ravel(tangent)
+                assert not overlap(tangent, leaf.like), f"{where}: the tangent is the value itself"
+            numbers = np.ravel(to_host(xp, tangent))
         place = self.vector[leaf.first : leaf.first + leaf.size]
         assert np.isnan(place).all() or np.array_equal(place, numbers), f"{where}: {place} and {numbers}"
         place[:] = numbers

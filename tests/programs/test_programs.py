@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mutangent as mt
-from tests.programs.pictures import Form, Picture, Reading, tangents_along, traced_in_reach
+from tests.arrays.namespace import to_host
+from tests.programs.pictures import Form, Picture, Reading, tangents_along, traced_in_reach, xp
 from tests.programs.programs import Program, chunked_programs, programs
 from tests.programs.runs import ARGNUMS, Run, reference
 from tests.programs.worlds import Boom
@@ -277,8 +278,10 @@ def test_a_raise_leaves_everything_as_before_and_the_next_gradient_is_right(
         parts = run.form.shapes[id(obj)].parts
         if hasattr(obj, "v") and id(obj) in reading.tangents:
             v, x = parts["v"], parts["x"]
-            np.testing.assert_allclose(reading.vector[x.first], 6.0 * obj.x)
-            np.testing.assert_allclose(reading.vector[v.first : v.first + 3], 2.0 * obj.v, rtol=1e-6)
+            np.testing.assert_allclose(reading.vector[x.first], 6.0 * float(obj.x))
+            np.testing.assert_allclose(
+                reading.vector[v.first : v.first + 3], 2.0 * to_host(xp, obj.v), rtol=1e-6
+            )
 
 
 @contextmanager

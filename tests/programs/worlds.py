@@ -176,6 +176,17 @@ def put(obj: Any, name: str, value: Any) -> None:
         object.__setattr__(obj, name, value)
 
 
+def program_numpy() -> Any:
+    """The module that a program knows as `np`: its stacks of numbers are arrays of the suite's library."""
+    if np.ndarray.__module__ == "numpy":
+        return np
+    one, names = np.ones(1), "tanh sin sum concatenate zeros array ndarray float32"
+    return types.SimpleNamespace(
+        **{name: getattr(np, name) for name in names.split()},
+        stack=lambda items: np.concatenate([item * one for item in items]),
+    )
+
+
 def _names(**more: Any) -> dict[str, Any]:
     # attrs wants a module that exists; the text stands in this one.
     return {
@@ -195,7 +206,7 @@ def library_names(variant: Variant) -> types.MappingProxyType[str, Any]:
     """The names that a program sees in the library's world."""
     names = _names(
         mt=mt,
-        np=np,
+        np=program_numpy(),
         as_float=float,
         as_array=np.asarray,
         is_float=attrs.validators.instance_of(float),
@@ -215,7 +226,7 @@ def reference_names(variant: Variant) -> types.MappingProxyType[str, Any]:
         as_float=lambda x: +x,  # an operation, and so constant under `pause`, as a conversion is
         as_array=lambda x: 1.0 * x if duals.LEVELS.paused_up_to else x,
         is_float=None,
-        is_array=attrs.validators.instance_of(np.ndarray),
+        is_array=attrs.validators.instance_of(duals.numpy_of_duals.ndarray),
         context_grad=lambda f, source, *args: duals.grad(f)(source, *args),
         born=lambda made: made,
     )

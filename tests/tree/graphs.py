@@ -45,7 +45,7 @@ def numbers(draw: st.DrawFn, real: bool = False) -> Any:
     array = values.astype(dtype).reshape(shape)
     if kind == "array":
         return np.asfortranarray(array) if draw(st.booleans()) else array
-    return array[()] if kind == "scalar" else array.item()
+    return np.dtype(dtype).type(array.item()) if kind == "scalar" else array.item()
 
 
 @st.composite

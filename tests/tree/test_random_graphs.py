@@ -29,7 +29,7 @@ def test_unravel_of_the_vector_is_the_graph_again_and_nothing_of_it(m):
 @given(graphs())
 def test_ravel_of_an_unravelled_vector_is_the_vector(m):
     vector, unravel = mt.ravel(m)
-    moved = (vector + np.arange(len(vector))).astype(vector.dtype)
+    moved = (vector + mt.array_module(vector).arange(len(vector))).astype(vector.dtype)
     again, _ = mt.ravel(unravel(moved))
     np.testing.assert_array_equal(again, moved, strict=True)
     np.testing.assert_array_equal(mt.ravel(m)[0], vector)
@@ -74,7 +74,7 @@ def test_the_gradient_of_a_graph_as_a_vector_is_the_gradient_by_the_vector(m):
 @given(graphs(recordable=True))
 def test_the_forward_derivative_along_a_vector_is_the_inner_product(m):
     vector, unravel = mt.ravel(m)
-    direction = np.arange(1.0, len(vector) + 1).astype(vector.dtype)
+    direction = mt.array_module(vector).arange(1.0, len(vector) + 1).astype(vector.dtype)
     value, dot = mt.jvp(lambda v: weighted_sum(unravel(v)), (vector,), (direction,))
     assert dot == np.dot(mt.grad(lambda v: weighted_sum(unravel(v)))(vector), direction)
     assert value == weighted_sum(m)

@@ -164,7 +164,7 @@ def test_unravel_can_be_pickled():
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (np.ones(4), ValueError, r"unravel takes a vector of 3 numbers, .* numpy\.ndarray of shape \(4,\)"),
+        (np.ones(4), ValueError, r"unravel takes a vector of 3 numbers, .* \w+\.ndarray of shape \(4,\)"),
         (np.ones((1, 3)), ValueError, r"of shape \(1, 3\)"),
         ([1.0, 2.0, 3.0], ValueError, r"got a list"),
         (np.ones(3, complex), TypeError, r"dtype complex128, and .* dtype float64 .*np\.real\(vector\)"),

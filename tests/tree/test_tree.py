@@ -130,7 +130,7 @@ def test_a_field_that_is_not_set_has_no_leaf_and_stays_unset_in_a_map():
 def test_the_norm_is_that_of_all_numbers_together(rng):
     arrays = [rng.normal(size=shape) for shape in [(2, 3), (), (4,), (0,), (1, 2, 3)]]
     m = Pair(arrays, Pair(2.0, 3 - 4j))
-    everything = np.concatenate([*map(np.ravel, arrays), [2.0, 3 - 4j]])
+    everything = np.concatenate([*map(np.ravel, arrays), np.array([2.0, 3 - 4j])])
     assert mt.tree.norm(m) == pytest.approx(np.linalg.norm(everything))
 
 
@@ -619,13 +619,9 @@ def test_objects_and_arrays_in_containers_that_are_not_walked_are_not_left_out_i
         mt.ravel(Pair([make(Hashable(1.0))]))
     if not isinstance(make(1), set | frozenset):
         m = Pair(make(np.ones(2)), 1.0)
-        with pytest.raises(
-            mt.NotCapturedError, match=r"Pair\.a is a .* that holds a numpy\.ndarray of shape"
-        ):
+        with pytest.raises(mt.NotCapturedError, match=r"Pair\.a is a .* that holds a \w+\.ndarray of shape"):
             mt.tree.leaves(m)
-        with pytest.raises(
-            mt.NotCapturedError, match=r"Pair\.a is a .* that holds a numpy\.ndarray of shape"
-        ):
+        with pytest.raises(mt.NotCapturedError, match=r"Pair\.a is a .* that holds a \w+\.ndarray of shape"):
             mt.grad(lambda m: m.b * (m.a is not None))(m)
 
 
