@@ -118,7 +118,8 @@ class RecordedDict(MutableMapping[str, Any]):
         if field is None:
             return name in self._stored
         overlay = current()
-        assert overlay is not None
+        if overlay is None:  # it was kept after the recording
+            return name in self._stored
         try:
             overlay.peek(self._obj, field)
         except AttributeError:

@@ -208,6 +208,40 @@ def test_the_mapping_behaves_as_the_dict_it_stands_for():
     assert not hasattr(o, "note")
 
 
+def test_the_mapping_shows_the_true_dict_once_the_recording_has_ended():
+    kept = []
+
+    def loss(o):
+        kept.append(vars(o))
+        o.v = o.v * 2
+        return np.sum(o.v)
+
+    o = Box(np.array([2.0, 1.0]), 3.0)
+    mt.grad(loss)(o)
+    (fields,) = kept
+    assert dict(fields) == vars(o)
+    assert "v" in fields
+    assert len(fields) == 2
+    assert repr(fields) == repr(vars(o))
+    fields["w"] = 7.0
+    assert o.w == 7.0
+    del fields["w"]
+    assert "w" not in fields
+    with pytest.raises(KeyError, match="w"):
+        fields["w"]
+
+
+def test_what_reads_the_memory_of_an_object_sees_the_values_from_before_the_recording():
+    # The limitation that the docs describe: no hook exists. When this fails, the docs can promise more.
+    def loss(o):
+        o.w = o.w * 2
+        assert object.__getstate__(o)["w"] == 3.0
+        assert type(object.__getstate__(o)["w"]) is float
+        return np.sum(o.v)
+
+    mt.grad(loss)(Box(np.array([2.0, 1.0]), 3.0))
+
+
 @pytest.mark.parametrize("change", [lambda o: setattr(o, "__dict__", {}), lambda o: delattr(o, "__dict__")])
 def test_the_dict_itself_is_not_replaced_in_a_recording(change):
     o = Box(np.array([2.0, 1.0]))

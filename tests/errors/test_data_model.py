@@ -243,6 +243,7 @@ SAME_VECTOR = {
     "inspect.getattr_static": lambda o: np.sum(inspect.getattr_static(o, "v").__get__(o) ** 2),
     "__getstate__": lambda o: np.sum(o.__getstate__()["v"] ** 2),
     "__reduce_ex__": lambda o: np.sum(o.__reduce_ex__(2)[2]["v"] ** 2),
+    "object.__reduce_ex__": lambda o: np.sum(object.__reduce_ex__(o, 2)[2]["v"] ** 2),
     "asdict": lambda o: np.sum(attrs.asdict(o)["v"] ** 2),
     "astuple": lambda o: np.sum(attrs.astuple(o)[0] ** 2),
     "evolve": lambda o: np.sum(attrs.evolve(o, w=2.0).v ** 2),
