@@ -31,11 +31,14 @@ ARRAY_OPERATIONS = {
     "matmul": "a @ b",
     "np.tanh": "np.tanh(a)",
     "np.sum": "np.sum(a)",
+    "np.dot": "np.dot(a, b)",
+    "np.where": "np.where(a > 0, a, b)",
     "index": "a[0]",
 }
 # Statements; `c` is an array that the recording made.
 IN_PLACE = {
     "write a row in place": "c[0] = row",
+    "add to a row in place": "c[0] += row",
     "add in place": "np.add(c, b, out=c)",  # an assignment would make it a local name of timeit's loop
 }
 # The same without and with mutangent.

@@ -26,6 +26,7 @@ from ._errors import InPlaceError, MutangentError, RuleError
 from ._in_place import check_shadow, constant_array, new_array
 from ._operands import (
     NO_SETTINGS,
+    STATIC,
     all_static,
     as_operand,
     constant,
@@ -70,12 +71,22 @@ def apply(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 return _apply_simple(row, args, kwargs)
         elif row.sequence:  # an array for a sequence of arrays: its rows
             return _apply_any(row, (list(first), *args[1:]), kwargs)
+        elif row.kind == "composed":
+            return _apply_composed(row, args, kwargs)
         elif row.kind == "function" and _is_simple(row, args, kwargs):
             return _apply_several(row, args, kwargs) if row.multiple else _apply_simple(row, args, kwargs)
     elif row.sequence and (type(first) is list or type(first) is tuple):
         tape = _tape_of_all(first)
         if tape is not None and ((len(args) == 1 and not kwargs) or _are_settings(row, args, kwargs)):
             return _apply_to_all(row, tape, args, kwargs)
+    if (
+        len(row.expressions) > 1
+        and not (row.multiple or row.sequence)
+        and (not kwargs or (row.accepts is not None and _are_static(row, kwargs)))
+    ):
+        made = _apply_to_operands(row, args, kwargs)
+        if made is not NotImplemented:
+            return made
     return _apply_any(row, args, kwargs)
 
 
@@ -177,14 +188,16 @@ def _are_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
     return (
         len(args) <= row.accepts[0]  # type: ignore[index]
         and all_static(args[1:])
-        and (
-            not kwargs
-            or (
-                kwargs.keys() <= row.accepts[1]  # type: ignore[index]
-                and row.keywords.keys().isdisjoint(kwargs)
-                and all_static(kwargs.values())
-            )
-        )
+        and (not kwargs or _are_static(row, kwargs))
+    )
+
+
+def _are_static(row: Rule, kwargs: dict[str, Any]) -> bool:
+    """Whether the keywords of a call are settings that the pullbacks are known to understand."""
+    return (
+        kwargs.keys() <= row.accepts[1]  # type: ignore[index]
+        and row.keywords.keys().isdisjoint(kwargs)
+        and all_static(kwargs.values())
     )
 
 
@@ -226,6 +239,58 @@ def _apply_simple(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if not is_plain or is_view_of(y, x):
         _register(made, traced, Again(row.function, settings, kwargs))
     return made
+
+
+def _apply_to_operands(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Record a function of several operands, when one tape traces those that are; NotImplemented if it is otherwise."""
+    expressions = row.expressions
+    operands = len(expressions)
+    tape: Any = None
+    mask = 0
+    values, nodes = [], []
+    for k, arg in enumerate(args):
+        kind = type(arg)
+        if kind is TracedArray and k < operands:
+            if tape is None:
+                tape = arg._tape
+            elif arg._tape is not tape:
+                return NotImplemented
+            mask |= 1 << k
+            values.append(arg._value)
+            nodes.append(arg._node)
+        elif kind in PLAIN or (kind in STATIC and (k >= operands or expressions[k] is None)):
+            values.append(arg)
+            nodes.append(-1)
+        else:
+            return NotImplemented
+    if (
+        tape is None
+        or type(tape.entries) is not list
+        or tape.shadowed
+        or (mask == 1 and row.linear)  # a view, perhaps
+        or (row.accepts is not None and len(args) > row.accepts[0])
+        or (row.out_at is not None and len(args) > row.out_at)
+        or (row.refuse is not None and row.refuse(*values, **kwargs))
+    ):
+        return NotImplemented
+    y = row.function(*values, **kwargs)
+    if not is_number(row, y):
+        return y
+    keep = row.keep[mask]
+    as_operand_of = _same if row.kind == "elementwise" else strong
+    kept: list[Any] = []
+    for k, value in enumerate(values):
+        if k < operands and not keep[k + 1]:
+            kept.append(None if row.kind == "elementwise" else spec_of(value))
+        else:
+            kept.append(as_operand_of(value) if mask >> k & 1 else constant(tape, value))
+    y_kept = y if keep[0] else None
+    saved = (y_kept, *kept) if row.kind == "elementwise" else (y_kept, tuple(kept), kwargs)
+    return append(tape.entries, tape, row, (nodes + [-1] * operands)[:operands], saved, y, values)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _apply_several(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

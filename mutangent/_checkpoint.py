@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import ARRAYS, describe, is_array, is_plain_array, overlap, spec_of
+from ._arrays import ARRAYS, describe, is_array, is_plain_array, namespace_of, overlap, spec_of
 from ._call import Frame, open_tape
+from ._contents import same_contents
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
@@ -149,11 +150,12 @@ class _Inside(Frame):
         # An array that was given out in places that the caller has a handle each for: all of its handles.
         self.ambiguous: dict[int, list[TracedArray]] = {}
         self.rewritten: list[tuple[Any, Any]] = []
+        self.copies: dict[int, tuple[Any, Any]] = {}  # plain arrays that the function asked for; see `Tape`
         # Working copies that the function changed: other values in them may be the same Python objects as before.
         self.changed: set[int] = set()
         # What views of written arrays show, those arrays, and how the views are made from them.
         self.views: list[tuple[Any, Any, Any]] = []
-        arrays = self.arrays
+        arrays, ambiguous = self.arrays, self.ambiguous  # without `self`, which would be a reference cycle
 
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
@@ -162,7 +164,7 @@ class _Inside(Frame):
             if is_array(lowered):
                 known = arrays.get(id(lowered))
                 if known is not None and first_name(known[1]) is not first_name(layer):
-                    handles = self.ambiguous.setdefault(id(lowered), [])
+                    handles = ambiguous.setdefault(id(lowered), [])
                     handles += [handle for handle in (known[1], layer) if handle is not None]
                 arrays[id(lowered)] = (lowered, layer, value)
                 tape.kept.append(
@@ -176,6 +178,11 @@ class _Inside(Frame):
         """The handles of an array that has several; a write has made one of them."""
         written = any(each is array for each, _ in self.rewritten)
         return () if written else self.ambiguous.get(id(array), ())
+
+    def constant_of(self, value: Any) -> Any:
+        """The array that the function asked for as a plain one, and was given a copy of; the plain run has the array."""
+        copied, array = self.copies.get(id(value), (None, None))
+        return array if copied is not None and same_contents(copied, array) else None
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         value = super().first_read(obj, field)
@@ -208,7 +215,7 @@ class _FirstRun(Recording):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tape.gives_copies = True
+        self.tape.copies = {}
 
     def commit(self) -> None:
         frame: Any = self.outer
@@ -326,6 +333,8 @@ class _Segment:
         self.written: list[tuple[Any, str, Description]] = []
         self.containers: list[tuple[Description, dict[Any, Description]]] = []
         self.rewritten: list[tuple[Leaf, int]] = []
+        self.sums: dict[int, Any] = {}  # of the contents that arrays were given, by the number of the result
+        self.first = len(tape.kept)  # of the descriptions that this call keeps
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
@@ -341,6 +350,7 @@ class _Segment:
                 lifted = first.lift(self.given, "the arguments")[0]
                 result = self.function(*lifted[0], **lifted[1])
             result = first.lower(result)
+            inside.copies = first.tape.copies or {}
             first.tape.discarded = True
         finally:
             leave(before)
@@ -360,6 +370,9 @@ class _Segment:
             if id(value) in outputs:  # one array in two places stays one
                 return outputs[id(value)][1:]
             self._refuse_traced(value)
+            constant = self.inside.constant_of(value)
+            if constant is not None:
+                return constant, Leaf(-1, constant)
             known = self.inside.arrays.get(id(value))
             handles = self.inside.handles_of(value)
             if known is not None and not handles:
@@ -381,16 +394,7 @@ class _Segment:
                 record.values[name], f"{type(record.obj).__name__}.{name}"
             )
             self.written.append((record.obj, name, description))
-        for made in self.inside.containers.by_original.values():
-            if id(made.working) in self.inside.changed and isinstance(made.working, list | dict | deque):
-                # Every number that is in it now is a result, whether it is a new one or not.
-                described = {}
-                put: Any = dict.__setitem__ if isinstance(made.working, dict) else operator.setitem
-                items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
-                for key, item in list(items):
-                    lifted, described[key] = lifter.lift(item, "an item")
-                    put(made.working, key, lifted)
-                self.containers.append((made.description, described))
+        self._append_items(lifter)
         self._lock_views(outputs)
         self.inside.commit()
         self._hand_over_arrays(output)
@@ -402,6 +406,18 @@ class _Segment:
         lowered = Lowerer(self.inside.containers).lower(traced)
         self.inside.containers.forget_tuples()
         return lowered
+
+    def _append_items(self, lifter: Lifter) -> None:
+        """Make every number in the containers that the function changed a result, whether it is a new one or not."""
+        for made in self.inside.containers.by_original.values():
+            if id(made.working) in self.inside.changed and isinstance(made.working, list | dict | deque):
+                described = {}
+                put: Any = dict.__setitem__ if isinstance(made.working, dict) else operator.setitem
+                items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
+                for key, item in list(items):
+                    lifted, described[key] = lifter.lift(item, "an item")
+                    put(made.working, key, lifted)
+                self.containers.append((made.description, described))
 
     def _lock_ambiguous(self, traced: TracedArray, handles: Sequence[TracedArray]) -> None:
         """Let `traced` stand for an array of several handles. None of them is written in place from now on.
@@ -417,7 +433,10 @@ class _Segment:
         """Write what the function left in the arrays that it was given, as results of the call."""
         for array, final in self.inside.rewritten:
             new, leaf = output(final)
-            self.rewritten += [(kept, leaf.node) for kept in self.tape.kept if kept.entry is array]
+            self.rewritten += [
+                (kept, leaf.node) for kept in self.tape.kept[self.first :] if kept.entry is array
+            ]
+            self.sums[leaf.node] = _sums(final)
             assign(self._handle_of(array), Ellipsis, new)
 
     def _handle_of(self, array: Any) -> Any:
@@ -469,32 +488,40 @@ class _Segment:
                     if its is not None:
                         self.tape.locked[id(its)] = its
 
-    def _compare(self, second: Recording, result: Any) -> None:
+    def _compare(self, replay: _Replay, second: Recording, result: Any) -> None:
         """Raise if the second run gave something else than the first."""
         pairs = [(self.value, result)]
         for obj, name, description in self.written:
             if not self.inside.log[id(obj)].born:
                 record = second.log.get(id(obj))
                 pairs.append((description, None if record is None else record.values.get(name)))
+        for description, items in self.containers:
+            copied = self._copy_in(replay, second, description)
+            known = {} if copied is None else _by_key(copied.working)
+            pairs += [(item, known.get(key)) for key, item in items.items()]
         while pairs:
             description, value = pairs.pop()
             if type(description) is Group:
-                items = children(value)
-                if items is None or len(items) != len(description.items):
+                items_now = children(value)
+                if items_now is None or len(items_now) != len(description.items):
                     raise _other_result(value)
-                pairs += zip(description.items, items, strict=True)
-            elif (
-                type(description) is Leaf and description.node >= 0
-            ):  # not an array that was given, and may be written
-                first, again = description.entry, primal(value)
-                kind = spec_of(primal(first)).dtype
-                tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9
-                if (
-                    np.shape(primal(first)) != np.shape(again)
-                    or again is None
-                    or not np.allclose(primal(first), again, rtol=tolerance, atol=1e-30, equal_nan=True)
-                ):
-                    raise _other_result(value)
+                pairs += zip(description.items, items_now, strict=True)
+            elif type(description) is not Leaf or description.node < 0:
+                pass  # an array that was given, and may be written
+            elif not _same(primal(description.entry), primal(value)):
+                raise _other_result(value)
+        written = {id(array): root._value for root, array in second.tape.shadowed.values()}
+        for number, first in self.sums.items():
+            # Several descriptions of one array may have been noted.
+            names = [kept.entry for kept, node in self.rewritten if node == number]
+            now = next((written[id(each)] for each in names if id(each) in written), None)
+            if names and (now is None or not _same(first, _sums(now))):
+                raise _other_result(names[0] if now is None else now)
+
+    def _copy_in(self, replay: _Replay, second: Recording, description: Description) -> Any:
+        """The working copy that the second run has of a container, if it met it."""
+        model = replay.models.get(id(description))
+        return None if model is None else second.containers.by_original.get(id(model))
 
     def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
         """Run the function again and pull the cotangents back through that run."""
@@ -512,7 +539,7 @@ class _Segment:
             leave(before)
             for generator, state in now:
                 _set_state(generator, state)
-        self._compare(second, result)
+        self._compare(replay, second, result)
         gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
         slots = gradients.cotangents.slots
         counted: set[int] = set()
@@ -542,7 +569,7 @@ class _Segment:
             if not self.inside.log[id(obj)].born:
                 seeds += match(second, obj, tangent, "an object", seen)
         for description, items in self.containers:
-            copied = second.containers.by_original.get(id(replay.models.get(id(description))))
+            copied = self._copy_in(replay, second, description)
             if copied is None:
                 continue
             for key, item in items.items():
@@ -570,12 +597,16 @@ class _Segment:
                 pairs += zip(outer.items, within.items, strict=True)
 
     def _all_generators(self) -> list[tuple[Any, Any]]:
+        """The generators that the first run met, each with its state when it was met first."""
         fields = [
             (value.generator, value.state)
             for value in self.inside.constants.values()
             if type(value) is _Drawn
         ]
-        return self.generators + fields
+        first: dict[int, tuple[Any, Any]] = {}
+        for generator, state in [*self.generators, *fields]:
+            first.setdefault(id(generator), (generator, state))
+        return list(first.values())
 
 
 def _keeping(containers: Containers) -> Containers:
@@ -586,6 +617,30 @@ def _keeping(containers: Containers) -> Containers:
         known.description = None  # type: ignore[assignment]
         known.lifted_before = []
     return kept
+
+
+def _by_key(container: Any) -> dict[Any, Any]:
+    """The items of a container by key or position."""
+    return container if isinstance(container, dict) else dict(enumerate(container))
+
+
+def _sums(value: Any) -> Any:
+    """Two numbers that stand for the contents of an array, which need not be kept to be compared.
+
+    They tell places and signs apart, and no cancellation makes them less exact than the contents.
+    """
+    plain = primal(value).reshape(-1)
+    places = namespace_of(plain).arange(1, plain.size + 1)
+    return np.stack([np.sum(np.abs(plain)), np.sum(places * np.abs(plain + 1))])
+
+
+def _same(first: Any, again: Any) -> bool:
+    """Whether two results are equal up to rounding."""
+    if again is None or np.shape(first) != np.shape(again):
+        return False
+    kind = spec_of(first).dtype
+    tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9
+    return bool(np.allclose(first, again, rtol=tolerance, atol=1e-30, equal_nan=True))
 
 
 def _other_result(value: Any) -> CheckpointError:

@@ -18,7 +18,7 @@ from ._structure import Leaf
 from ._suspended import suspendable_block
 from ._tangent import ZERO, Tangent, children, map_container
 from ._tape import Tape
-from ._traced import TracedArray, gives_copies, require_scalar
+from ._traced import TracedArray, given_out, require_scalar
 from ._traced import primal as plain
 
 
@@ -426,7 +426,7 @@ def primal(x: Any) -> Any:
     value = plain(x)
     if type(x) is not TracedArray or not is_plain_array(value):
         return value
-    return value.copy() if gives_copies(x) else value
+    return given_out(x, value)
 
 
 def stop_gradient(x: Any) -> Any:

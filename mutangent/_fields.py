@@ -12,10 +12,8 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final
 
-from ._arrays import describe
-from ._errors import TracedValueError
 from ._tangent import field_names
-from ._traced import TracedArray, primal
+from ._traced import TracedArray, release
 
 overlay_var: Final[ContextVar[Any]] = ContextVar("mutangent overlay", default=None)
 _get: Final = overlay_var.get
@@ -97,21 +95,12 @@ class CapturedField:
         overlay = _get()
         if overlay is None or overlay.thread != get_ident():
             # A traced value of a closed recording is its plain value.
-            self.raw_set(obj, self._closed(obj, value) if type(value) is TracedArray else value)
+            if type(value) is TracedArray:
+                what = f"{type(obj).__name__}.{self.name} = x in a thread or context in which the recording is not open"
+                value = release(value, what, "Write the field where the recording was opened")
+            self.raw_set(obj, value)
         else:
             overlay.write(obj, self, value)
-
-    def _closed(self, obj: Any, value: TracedArray) -> Any:
-        layer: Any = value
-        while type(layer) is TracedArray:
-            if layer._tape.all is not None:
-                raise TracedValueError(
-                    f"{type(obj).__name__}.{self.name} would be given a traced value, {describe(primal(value))}, in a "
-                    "thread or context in which its recording is not open, and its gradient would be lost. Write the field "
-                    "where the recording was opened, or write mutangent.primal(x)."
-                )
-            layer = layer._value
-        return layer
 
     def __delete__(self, obj: Any) -> None:
         overlay = _get()

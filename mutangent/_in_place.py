@@ -38,6 +38,7 @@ from ._arrays import (
 )
 from ._contents import same_contents
 from ._errors import CheckpointError, InPlaceError, TracedValueError
+from ._memory import Memory
 from ._suspended import refuse_outside
 from ._tape import SET_ITEM, Tape
 from ._traced import (
@@ -260,11 +261,19 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
     if tape.shadowed and layer is None:
         check_shadow(tape, lowered)
     lowered_index = plain_index(index, root)
+    shape = None if layer is None else np.shape(primal(lowered))
+    if shape and shape[0] == 1:
+        # NumPy takes a value with more axes than there are places, if those in excess have the length 1.
+        place = primal(root)[lowered_index]
+        excess = len(shape) - np.ndim(place)
+        if excess > 0 and is_array(place) and shape[:excess] == (1,) * excess:
+            _write_root(root, index, np.reshape(value, shape[excess:]))
+            return
     buffer = _own_buffer(root)
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
     buffer[lowered_index] = lowered
-    saved = (lowered_index, None if layer is None else np.shape(primal(lowered)))
+    saved = (lowered_index, shape)
     if tape.pushes:
         _let_reuse_tangent(root)
     nodes = (root._node, -1 if layer is None else layer._node)
@@ -391,26 +400,88 @@ def _write_part(view: TracedArray, new: TracedArray) -> None:
 # -- arrays of the caller ----------------------------------------------------------------------------------------------
 
 
+class Places:
+    """Where the arrays of one recording lie. It is made at the first write, and kept up from then on."""
+
+    __slots__ = ("_kept", "_known", "_lent", "_sleepers", "leaves")
+
+    def __init__(self, tape: Tape) -> None:
+        self.leaves = Memory()
+        self._sleepers: Memory | None = None
+        self._lent: Memory | None = None
+        self._kept: Memory | None = None
+        self._known = 0  # how many of those that a recomputation reads are in `_kept`
+        for leaf in tape.leaves.values():
+            self.leaves.add(_array_of(leaf, tape), leaf)
+        sleeping = tape.sleeping
+        if sleeping is not None:
+            for sleeper in list((sleeping.sleepers or {}).values()):
+                self.add_sleeper(_array_of(sleeper, sleeping), sleeper)
+
+    def add_sleeper(self, array: Any, sleeper: TracedArray) -> None:
+        """Add the handle of a constant array."""
+        self._sleepers = self._sleepers or Memory()
+        self._sleepers.add_weakly(array, sleeper)
+
+    def handles_near(self, array: Any) -> list[TracedArray]:
+        """Handles of arrays that the recording did not compute, which may overlap one."""
+        found: list[TracedArray] = self.leaves.near(array)
+        if self._sleepers is not None:
+            sleepers = [reference() for reference in self._sleepers.near(array)]
+            found += [sleeper for sleeper in sleepers if sleeper is not None]
+        return found
+
+    def lent_near(self, tape: Tape, array: Any) -> list[Any]:
+        """Arrays that users' rules were given, which may overlap one."""
+        if tape.lent:
+            self._lent = self._lent or Memory()
+            for lent in tape.lent.values():
+                self._lent.add(lent, lent)
+            tape.lent.clear()
+        return [] if self._lent is None else self._lent.near(array)
+
+    def kept_near(self, tape: Tape, array: Any) -> list[Any]:
+        """Descriptions whose entry value a recomputation reads, of arrays which may overlap one."""
+        self._kept = self._kept or Memory()
+        for kept in tape.kept[self._known :]:
+            self._kept.add(kept.entry, kept)
+        self._known = len(tape.kept)
+        return self._kept.near(array)
+
+    def written_near(self, tape: Tape, array: Any) -> list[tuple[TracedArray, Any]]:
+        """Handles that were written, with whose their contents will be, of arrays which may overlap one."""
+        shadowed = tape.shadowed
+        return [shadowed[id(leaf)] for leaf in self.leaves.near(array) if id(leaf) in shadowed]
+
+
+def _array_of(handle: TracedArray, tape: Tape) -> Any:
+    """The array that a handle stands for; None for one that is lent to an inner recording."""
+    return handle._value if base_of(handle) is None and handle._tape is tape else None
+
+
+def _places_of(tape: Tape) -> Places:
+    if tape.places is None:
+        tape.places = Places(tape)
+    places: Places = tape.places
+    return places
+
+
 def _shadow(root: TracedArray) -> None:
     """The first write to an array that the caller owns: other names of its memory must see it, or be refused."""
     tape = root._tape
     array = root._value
     source = source_of(root)
-    sleepers = () if tape.sleeping is None else list((tape.sleeping.sleepers or {}).values())
-    owns = type(array) is np.ndarray and array.base is None
-    for other in (*tape.leaves.values(), *sleepers):
+    places = _places_of(tape)
+    for other in places.handles_near(array):
         if other is root or base_of(other) is not None or id(other) in tape.shadowed:
             continue  # those that were written before have been compared with this one
-        value = other._value
-        if owns and type(value) is np.ndarray and value is not array and value.base is None:
-            continue  # the usual case, quickly: there may be many
-        if not is_array(primal(value)):
+        if not is_array(primal(other._value)):
             continue
         if _is_same_array(source_of(other), source):
             join(other, root)
         elif share_memory(other, root):
             raise _shared(array, other)
-    for lent in tape.lent.values():
+    for lent in places.lent_near(tape, array):
         if share_memory(lent, array):
             raise InPlaceError(
                 f"{describe(array)} of a field or argument is written in place, and a user's rule that was called before "
@@ -428,8 +499,10 @@ def _shadow(root: TracedArray) -> None:
 
 def _copy_for_recomputation(tape: Tape, array: Any) -> None:
     """Let later recomputations read an array that is about to be written as it was."""
+    if not tape.kept:
+        return
     copies: dict[int, tuple[Any, Any]] = {}  # one array in two places stays one
-    for kept in tape.kept:
+    for kept in _places_of(tape).kept_near(tape, array):
         entry = kept.entry
         if id(entry) in copies:
             kept.entry = copies[id(entry)][1]
@@ -458,14 +531,14 @@ def first_name(x: Any) -> Any:
 def join_shadow(leaf: TracedArray) -> None:
     """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
     source = source_of(leaf)
-    owns = type(source) is np.ndarray and source.base is None
-    for root, written in list(leaf._tape.shadowed.values()):
-        if owns and type(written) is np.ndarray and written is not source and written.base is None:
-            continue  # the usual case, quickly: there may be many
+    tape = leaf._tape
+    for root, written in tape.places.written_near(tape, leaf._value):
         if _is_same_array(written, source):
             join(leaf, root)
-        elif share_memory(leaf, written):
+            return
+        if share_memory(leaf, written):
             raise _shared(primal(written), leaf)
+    tape.places.leaves.add(leaf._value, leaf)
 
 
 def _shared(array: Any, other: TracedArray) -> InPlaceError:
@@ -543,26 +616,29 @@ def _keep_old(tape: Tape, entries: Any, written: list[tuple[Any, Any]]) -> None:
     """Let all that was saved for sweeps read copies of arrays that are about to be overwritten."""
     if not written:
         return
+    before = {id(array): contents for array, contents in written}
+    memory = Memory()
+    for array, _ in written:
+        memory.add(array, array)
     for number, (rule, parents, saved, shape, dtype) in enumerate(entries):
         if type(saved) is tuple:
-            entries[number] = (rule, parents, _old(saved, written), shape, dtype)
+            entries[number] = (rule, parents, _old(saved, before, memory), shape, dtype)
     for reference in tape.detached:
         handle = reference()
         if handle is not None:
-            handle._value = _old(handle._value, written)
+            handle._value = _old(handle._value, before, memory)
 
 
-def _old(saved: Any, written: list[tuple[Any, Any]]) -> Any:
+def _old(saved: Any, before: dict[int, Any], memory: Memory) -> Any:
     if type(saved) is tuple:
-        return tuple([_old(item, written) for item in saved])
+        return tuple([_old(item, before, memory) for item in saved])
     if type(saved) is dict:
-        return {name: _old(item, written) for name, item in saved.items()}
+        return {name: _old(item, before, memory) for name, item in saved.items()}
     if type(saved) in ARRAYS:
-        for array, before in written:
-            if saved is array:
-                return before
-            if saved.base is not None and overlap(saved, array):
-                return saved.copy(order="K")
+        if id(saved) in before:
+            return before[id(saved)]
+        if saved.base is not None and any(overlap(saved, array) for array in memory.near(saved)):
+            return saved.copy(order="K")
     return saved
 
 
@@ -580,7 +656,9 @@ def check_shadow(tape: Tape, constant: Any) -> None:
     """Raise if a plain array is read that the recording has written: the plain one still has the old contents."""
     if not is_plain_array(constant):
         return
-    for _, source in tape.shadowed.values():
+    if not tape.shadowed:
+        return
+    for _, source in tape.places.written_near(tape, constant):
         if share_memory(source, constant):
             raise InPlaceError(
                 f"{describe(constant)} shares memory with a field or argument that the recording has written in place, "
@@ -606,7 +684,7 @@ def _innermost(value: Any, tape: Tape) -> Tape:
 
 def _borrow(root: TracedArray, inner: Tape) -> None:
     """Let a handle of an outer recording stand for a value of the inner one until that ends."""
-    if inner.gives_copies:
+    if inner.copies is not None:
         raise written_by_other_name(describe(primal(root)))
     saved = detached(root)
     outer = root._tape
@@ -638,10 +716,12 @@ def give_back(tape: Tape, changed: bool) -> None:
             # Cotangents may be given for them later.
             for handle in (root, *views_of(root)):
                 tape.returned[id(handle)] = (handle, handle._node)
+        joined = None
         if base_of(root) is not None:
+            joined = root_of(root)
             root._base = None
         root._tape, root._node, root._value = saved._tape, saved._node, saved._value
-        move_views(root, tape)
+        move_views(root, tape, joined)
         outdate(root)
         if new is not None:
             assign(root, Ellipsis, new)
@@ -658,15 +738,18 @@ def constant_array(tape: Tape, array: Any) -> Any:
         or (type(array) is np.ndarray and not array.flags.writeable)
     ):
         return array
-    for root, source in tape.shadowed.values():
-        if source is array:
-            return root
-    check_shadow(tape, array)
+    if tape.shadowed:
+        for root, source in tape.places.written_near(tape, array):
+            if source is array:
+                return root
+        check_shadow(tape, array)
     sleeping = tape.for_constants()
     assert sleeping.sleepers is not None
     handle = sleeping.sleepers.get(id(array))
     if handle is None:
         handle = sleeping.sleepers[id(array)] = new_traced(sleeping, -1, array)
+        if tape.places is not None:
+            tape.places.add_sleeper(array, handle)
     return handle
 
 
@@ -684,12 +767,14 @@ def _leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
     """The field or argument that holds the same array as a sleeping handle, if there is one."""
     assert sleeping.owner is not None
     owner = sleeping.owner
-    for leaf in owner.leaves.values():
-        if leaf._base is None and leaf._value is array and source_of(leaf) is array:
+    if not owner.leaves and not owner.origins:
+        return None
+    for leaf in _places_of(owner).leaves.near(array):
+        if id(leaf) in owner.shadowed:
+            if owner.shadowed[id(leaf)][1] is array:
+                return leaf  # type: ignore[no-any-return]
+        elif leaf._base is None and leaf._value is array and source_of(leaf) is array:
             return leaf  # type: ignore[no-any-return]
-    for root, source in owner.shadowed.values():
-        if source is array:
-            return root  # type: ignore[no-any-return]
     return next((leaf for leaf, source in owner.origins.values() if source is array), None)
 
 
@@ -708,4 +793,6 @@ def _wake(root: TracedArray, value: Any) -> None:
     root._node = new_constant(tape, root._value)._node
     if tape is owner:
         tape.leaves[id(root)] = root  # its array gets the contents when the recording commits
+        if tape.places is not None:
+            tape.places.leaves.add(root._value, root)
     move_views(root, sleeping)

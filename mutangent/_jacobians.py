@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Spec, describe, is_differentiable, namespace_of, number, spec_of, zeros
+from ._arrays import Spec, describe, is_array, is_differentiable, namespace_of, number, spec_of, zeros
 from ._context import pause
 from ._errors import GradientTypeError
 from ._jvp import jvp
@@ -226,19 +226,22 @@ def _like(derivative: Any, out: Any) -> Any:
 def _of_one(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: int
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """`f` as a function of one of its arguments and the containers among the others, in which it may leave something."""
+    """`f` as a function of one of its arguments and those others in which it may leave something, such as lists."""
     position = argument_position(f, args, argnums)
     _require_number(args[position], f"argument {position}")
-    passed = [position, *(k for k, arg in enumerate(args) if isinstance(arg, list | dict | deque))]
+    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    passed = [position, *(key for key, arg in given.items() if _is_container(arg))]
 
     @functools.wraps(f, updated=())
     def of_some(*some: Any) -> Any:
-        all_args = list(args)
-        for k, arg in zip(passed, some, strict=True):
-            all_args[k] = arg
-        return f(*all_args, **kwargs)
+        all_of_them = {**given, **dict(zip(passed, some, strict=True))}
+        return f(*[all_of_them[k] for k in range(len(args))], **{name: all_of_them[name] for name in kwargs})
 
-    return of_some, tuple([args[k] for k in passed])
+    return of_some, tuple([given[key] for key in passed])
+
+
+def _is_container(arg: Any) -> bool:
+    return isinstance(arg, list | dict | deque) or (is_array(arg) and arg.dtype.kind in "biu")
 
 
 def _units(x: Any) -> Iterator[Any]:

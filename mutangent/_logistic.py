@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._arrays import ARRAYS
 from ._in_place import COUNTS_REFERENCES
 from ._rulebook import elementwise, rule
 from ._tape import CALL, Entry, Special, Tape
@@ -50,7 +51,7 @@ def operand_of_logistic(entries: list[Entry], node: int) -> int:
 
 def append_logistic(tape: Tape, entries: list[Entry], node: int, total: TracedArray, y: Any) -> TracedArray:
     """Record `y`, the logistic function of `node`; `total` is the traced value of 1 + exp(-x)."""
-    if type(y) is np.ndarray and y.nbytes >= WORTH:
+    if type(y) in ARRAYS and y.nbytes >= WORTH:
         if tape.exponential is not None:
             tape.exponential.forget(entries)
         tape.exponential = Exponential(entries, total)

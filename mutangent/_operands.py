@@ -17,14 +17,14 @@ from ._traced import TracedArray, has_open
 # In place of the keywords of a call that had none.
 NO_SETTINGS: Final[dict[str, Any]] = {}
 
-_STATIC: Final = frozenset({int, float, bool, str, type(None), slice, np.dtype, type})
+STATIC: Final = frozenset({int, float, bool, str, type(None), slice, np.dtype, type})
 
 
 def all_static(values: Iterable[Any]) -> bool:
     """Whether the values are settings: numbers, names, and tuples of integers."""
     for value in values:
         kind = type(value)
-        if kind not in _STATIC and not (kind is tuple and all(type(item) is int for item in value)):
+        if kind not in STATIC and not (kind is tuple and all(type(item) is int for item in value)):
             return False
     return True
 

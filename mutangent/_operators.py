@@ -28,7 +28,7 @@ from ._arrays import (
 )
 from ._binary import apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, replace, take_over, write_view
+from ._in_place import assign, first_name, plain_index, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
@@ -36,11 +36,13 @@ from ._rulebook import known, no_rule, rule
 from ._suspended import refuse_outside
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
-from ._views import refresh
+from ._views import base_of, layout_of, refresh
 
 _new: Final = object.__new__
 _MATMUL: Final = rule(np.matmul)
 _TRANSPOSE: Final = rule(np.transpose)
+_RESHAPE: Final = rule(np.reshape)
+_DOT: Final = rule(np.dot)
 # Reductions of ufuncs that are functions of their own in the rulebook.
 _REDUCTIONS: Final[dict[Any, Any]] = {
     np.add: np.sum,
@@ -120,6 +122,8 @@ class Operations:
         if row.kind == "array":
             return make_array(row, self, args, kwargs)
         if not kwargs:
+            if row is _DOT and len(args) == 2 and is_product(_MATMUL, primal(args[0]), primal(args[1])):
+                return apply_binary(_matmul, _MATMUL, *args)  # one product, whose sums can wait in the sweep
             return apply(row, args, kwargs)
         out = kwargs.get("out")
         target = None if out is None else _target(function.__name__, out, args)
@@ -205,7 +209,10 @@ class Operations:
         Flat(self)[:] = value
 
     def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)  # type: ignore[call-overload]
+        whole = shape[0] if len(shape) == 1 else shape
+        if order == "C":
+            return apply(_RESHAPE, (self, whole), NO_SETTINGS)  # past NumPy's dispatch
+        return np.reshape(self, whole, order)  # type: ignore[call-overload]
 
     def transpose(self: Any, *axes: Any) -> Any:
         return np.transpose(
@@ -214,15 +221,19 @@ class Operations:
 
     # -- copies and conversions ---------------------------------------------------------------------------------------
 
+    # Unlike the method `copy`, these two keep the order of the elements in memory.
+
     def __copy__(self: Any) -> Any:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
-        made = self.copy()
+        made = self.copy("K")
         if made is self:
             return made
         # One array in two fields is two traced values, each with its own share, and one array in the copy.
-        first = memo.setdefault(("mutangent", id(self._value)), made)
+        named = first_name(self)
+        array = layout_of(named) if base_of(named) is None else self
+        first = memo.setdefault(("mutangent", id(array)), made)
         if first is not made and type(made) is TracedArray and type(first) is TracedArray:
             made._value = first._value
             for each in (first, made):
@@ -235,8 +246,8 @@ class Operations:
         return np.copy(self, order)  # type: ignore[call-overload]
 
     def conjugate(self: Any) -> Any:
-        # Of a real array NumPy's method, unlike the function, gives the array itself.
-        return self if self.dtype.kind == "f" else np.conjugate(self)
+        # Of a real array NumPy's method, unlike the function, gives the array itself; and a Python number stays one.
+        return self if self.dtype.kind == "f" else _conjugated(self)
 
     conj = conjugate
 
@@ -394,14 +405,32 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         )
     if ufunc not in (np.add, np.subtract):
         raise no_rule(ufunc, ".at")
-    shape = np.shape(primal(target)[primal(index)])
+    index = plain_index(index, target)  # a copy, which the caller may overwrite
+    shape = np.shape(primal(target)[index])
     spread_out = np.broadcast_to(values[0], shape) if np.shape(primal(values[0])) != shape else values[0]
     if type(spread_out) is TracedArray:
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
         added = zeros(Spec(target.shape, target.dtype), primal(target))
-        add_at(added, primal(index), spread_out)
-    replace(target, target + added if ufunc is np.add else target - added)
+        add_at(added, index, spread_out)
+    made = target + added if ufunc is np.add else target - added
+    if type(primal(target)) is np.ndarray:
+        # NumPy adds one after the other, and not their sum. The contents are the plain run's to the last bit.
+        contents = primal(target).copy()
+        ufunc.at(contents, index, primal(values[0]))
+        made = _with_contents(made if made.dtype == contents.dtype else made.astype(contents.dtype), contents)
+    replace(target, made)
+
+
+def _with_contents(made: Any, contents: Any) -> Any:
+    """A sum with the same derivative and these contents; no entry reads the value of a sum."""
+    if type(made) is not TracedArray:
+        return contents
+    layer = made
+    while type(layer._value) is TracedArray:
+        layer = layer._value
+    layer._value = contents
+    return made
 
 
 def _binary(  # noqa: C901 - the hot path
@@ -563,6 +592,7 @@ def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _, _divided = _binary(operator.truediv, np.divide)
+_conjugated = _unary(operator.methodcaller("conjugate"), np.conjugate)
 
 
 def _install_operators() -> None:

@@ -144,8 +144,13 @@ class Recording(Overlay):
         return self.lifter.lift(value, where)
 
     def lift_container(self, value: Any, where: str) -> Any:
-        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed."""
-        if type(value) is TracedArray or is_array(value) or is_differentiable(value):
+        """An argument that is not differentiated: a number stays plain, but what is put into a list is followed.
+
+        An array of integers or booleans may be that of a field, and is treated as one.
+        """
+        if is_array(value):
+            return self.lifter.lift(value, where)[0] if value.dtype.kind in "biu" else value
+        if type(value) is TracedArray or is_differentiable(value):
             return value
         return self.lifter.lift(value, where)[0]
 
@@ -241,7 +246,7 @@ def leaf_maker(
             tape.leaves[id(made)] = made
             if looks_at_arrays:
                 tape.note_read(value)
-            if tape.shadowed:
+            if tape.places is not None:
                 join_shadow(made)
             return made, Leaf(node, value)
         if type(value) is TracedArray and value._tape is tape:
@@ -251,13 +256,13 @@ def leaf_maker(
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
-            if tape.shadowed and is_array(value):
+            if tape.places is not None and is_array(value):
                 join_shadow(made)
             return made, described
         # The outer handle may be written later; the entries of this tape must go on reading what it is now.
         made = new_leaf(entries, tape, detached(value))
         tape.origins[id(made)] = (made, value)
-        if tape.shadowed:
+        if tape.places is not None:
             join_shadow(made)
         return made, described
 
@@ -288,6 +293,7 @@ class Gradients:
         # One tangent per list or dict, as per object.
         self._groups: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self._containers: Containers | None = None  # those of the recording, and what is met on the way
+        self._lifter: Lifter | None = None  # for what was not read
 
     def of_node(self, node: int, entry: Any) -> Any:
         """The tangent of a leaf, or ZeroTangent if nothing flowed to it."""
@@ -375,7 +381,11 @@ class Gradients:
 
     def _describe(self, value: Any) -> Description:
         """The description of a value that was not read: it has the same objects in it, and leaves without a node."""
-        return Lifter(_dead_leaf, is_captured, self._known_containers()).lift(value, "a field")[1]
+        if type(value) is np.ndarray and value.dtype.kind in "fc":  # the usual case
+            return Leaf(-1, value)
+        if self._lifter is None:
+            self._lifter = Lifter(_dead_leaf, is_captured, self._known_containers())
+        return self._lifter.lift(value, "a field")[1]
 
     def _known_containers(self) -> Containers:
         if self._containers is None:

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Spec, describe, is_array, is_differentiable, spec_of
+from ._arrays import Spec, describe, is_array, is_differentiable, overlap, spec_of
 from ._attributes import Attributes, holds_traced
-from ._errors import NotCapturedError
+from ._errors import InPlaceError, NotCapturedError
 from ._fields import schema_of
 from ._in_place import detached, is_entry, settle
 from ._tangent import NoTangent, Tangent, ZeroTangent, children, combine, rebuild
@@ -129,6 +129,17 @@ def same_parts(a: list[Any], b: list[Any]) -> bool:
     )
 
 
+def refuse_overlap(changed: WorkingCopy, arrays: list[WorkingCopy]) -> None:
+    """Raise if another array of integers, of which the recording had a copy as well, shares memory with a changed one."""
+    for other in arrays:
+        if other is not changed and overlap(other.original, changed.original):
+            raise InPlaceError(
+                f"{describe(changed.original)} was written in place, and another field or argument holds "
+                f"{describe(other.original)} that shares memory with it. Hold the array once, and make the view where it "
+                "is needed."
+            )
+
+
 def refill(container: Any, source: Any) -> None:
     """Give a list, deque, dict, set, bytearray or array the items of another."""
     if is_array(container):
@@ -168,7 +179,8 @@ class Containers:
         # By the identity of a tuple with lifted items, it and the one that was lifted: a tuple that the function passes
         # on stays the same one.
         self.tuples: dict[int, tuple[Any, Any]] = {}
-        # By the identity of a tuple or tangent that was lowered, it and what became of it: one in two places stays one.
+        # By the identity of a tuple, tangent or view that was lowered, it and what became of it: one in two places stays
+        # one.
         self.lowered: dict[int, tuple[Any, Any]] = {}
         # By the identity of a tuple that a rule left, it and another one that stands for the same tuple.
         self.twins: dict[int, tuple[Any, Any]] = {}
@@ -242,6 +254,8 @@ class Containers:
     def open(self, original: Any) -> WorkingCopy:
         """A new working copy, still with the original's items."""
         made = WorkingCopy(original, copy.copy(original))
+        if type(original) is np.ndarray and not original.flags.writeable:
+            made.working.flags.writeable = False
         self.by_original[id(original)] = made
         self.by_working[id(made.working)] = made
         return made
@@ -431,11 +445,7 @@ class Lowerer:
         """`value` without this recording: a plain number or array, the original container, the same object."""
         kind = type(value)
         if kind is TracedArray:
-            while type(value) is TracedArray and value._tape.all is None:
-                if value._tape.discarded:
-                    raise left_checkpoint(value)
-                value = self._settle(value) if self.copy_computed else settle(value)
-            return value
+            return self._lower_traced(value) if value._base is None else self._lower_view(value)
         if kind in _IMMUTABLE:
             return value
         if isinstance(value, tuple | Tangent):
@@ -447,6 +457,20 @@ class Lowerer:
             self.seen[id(value)] = value
             self.lower_items(value)
         return value
+
+    def _lower_traced(self, value: Any) -> Any:
+        while type(value) is TracedArray and value._tape.all is None:
+            if value._tape.discarded:
+                raise left_checkpoint(value)
+            value = self._settle(value) if self.copy_computed else settle(value)
+        return value
+
+    def _lower_view(self, view: TracedArray) -> Any:
+        """A view, which may be made again from its base: one for all places."""
+        known = self.containers.lowered.get(id(view))
+        if known is None:
+            known = self.containers.lowered[id(view)] = (view, self._lower_traced(view))
+        return known[1]
 
     def _lower_immutable(self, value: Any) -> Any:
         """A tuple or tangent without this recording: the same one if nothing in it is another, and one for all places."""
@@ -523,6 +547,10 @@ class Lowerer:
                     "that was not reached from an argument or a field. Reach it the same way everywhere: through the "
                     "object's field or the function's argument."
                 )
+        arrays = [made for made in copies if is_array(made.original)]
+        for made in arrays if len(arrays) > 1 else ():
+            if made.is_changed():
+                refuse_overlap(made, arrays)
 
     def commit(self, copies: list[WorkingCopy]) -> None:
         """Give the originals what the function left in the working copies, which it changed."""

@@ -24,6 +24,7 @@ from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadca
 from ._arrays import Spec, describe, is_on_device, is_plain_array, namespace_of, overlap, zeros
 from ._contents import COPIED_BYTES, Contents, contents_of, has_contents, in_little_memory
 from ._errors import ContextError, InPlaceError
+from ._memory import Memory
 from ._rulebook import Rule
 from ._selected import (
     matters,
@@ -78,17 +79,19 @@ class Tape:
 
     __slots__ = (
         "_constants",
+        "_constants_in_memory",
+        "_constants_to_add",
         "_guarded",
         "_read",
         "all",
         "asleep",
         "before",
         "borrowed",
+        "copies",
         "detached",
         "discarded",
         "entries",
         "exponential",
-        "gives_copies",
         "kept",
         "last_row",
         "leaf_ids",
@@ -99,6 +102,7 @@ class Tape:
         "origins",
         "owner",
         "pauses",
+        "places",
         "returned",
         "serial",
         "shadowed",
@@ -119,14 +123,19 @@ class Tape:
         )
         self.serial = next(_serials)
         self.thread = get_ident()  # the only one whose operations are recorded
-        # Of the first run of a checkpointed function, which tells values by the identity of their arrays.
-        self.gives_copies = False
+        # Of the first run of a checkpointed function, which tells values by the identity of their arrays, and so gives
+        # copies where plain arrays are asked for: by the identity of a copy, the copy and what it is one of.
+        self.copies: dict[int, tuple[Any, Any]] | None = None
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
         self.pauses: tuple[PausedBlock, ...] = ()
         self._constants: dict[int, tuple[Any, Contents]] = {}
         self._read: list[tuple[Any, Contents]] = []
         self._guarded: list[tuple[Any, Contents]] = []
+        # Those constants by their memory, looked at in writes; and the ones that it does not know yet.
+        self._constants_in_memory: Memory | None = None
+        self._constants_to_add: list[Any] = []
+        self.places: Any = None  # of arrays, once one was written; see `_in_place`
         # For arrays written in place, by the identity of a traced value; see `_in_place`.
         self.leaves: dict[int, Any] = {}
         self.leaf_ids: frozenset[int] = frozenset()
@@ -193,6 +202,8 @@ class Tape:
         self.detached = []
         self.views = {}
         self.twins = {}
+        self.places = None
+        self._constants_in_memory = None
         self.stale = None
         self.sleeping = None
         self.last_row = None
@@ -210,13 +221,22 @@ class Tape:
             return value.copy()
         if id(value) not in self._constants:
             self._constants[id(value)] = (value, contents_of(value))
+            self._constants_to_add.append(value)
         return value
 
     def forget_constants(self, array: Any) -> None:
         """No longer check constants that share memory with `array`; the entries have copies of them now."""
-        for key, (value, before) in list(self._constants.items()):
-            if overlap(value, array) and has_contents(value, before):
-                del self._constants[key]
+        if not self._constants:
+            return
+        if self._constants_in_memory is None:
+            self._constants_in_memory = Memory()
+        for value in self._constants_to_add:
+            self._constants_in_memory.add(value, value)
+        self._constants_to_add.clear()
+        for value in self._constants_in_memory.near(array):
+            known = self._constants.get(id(value))
+            if known is not None and overlap(value, array) and has_contents(value, known[1]):
+                del self._constants[id(value)]
 
     def note_read(self, array: Any) -> None:
         """Remember the contents of an array of a field or argument, which only the recording may write until it ends.

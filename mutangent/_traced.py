@@ -154,9 +154,9 @@ class TracedArray(_MatchedAsArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         value = release(
             self,
-            "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x)",
-            "Use x as it is; write np.stack([x, y]) for np.array([x, y]); for plain[i] = x make the array with "
-            "np.zeros_like(x), or hold it in a field",
+            "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x, plain.dot(x))",
+            "Use x as it is; write np.stack([x, y]) for np.array([x, y]), plain @ x for plain.dot(x); for plain[i] = x "
+            "make the array with np.zeros_like(x), or hold it in a field",
         )
         if is_on_device(value):
             raise TypeError(
@@ -166,8 +166,10 @@ class TracedArray(_MatchedAsArray):
         if copy is False:
             return np.asarray(value, dtype)
         # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.
-        copied = self._tape.all is None or gives_copies(self)
-        return np.array(value, dtype) if copied else np.asarray(value, dtype)
+        if not isinstance(value, np.ndarray):
+            return np.array(value, dtype)
+        shown = value.copy() if self._tape.all is None else given_out(self, value)
+        return np.asarray(shown, dtype)
 
     def tolist(self) -> Any:
         return release(self, "x.tolist()", "Write list(x)").tolist()
@@ -203,16 +205,18 @@ def primal(x: Any) -> Any:
     return x
 
 
-def gives_copies(x: TracedArray) -> bool:
-    """Whether the plain array of `x` is given out as a copy, since somebody may read it, or know it by its identity."""
+def given_out(x: TracedArray, value: Any) -> Any:
+    """The plain array `value` of `x`, or a copy if somebody may still read it, or knows it by its identity."""
     layer: Any = x
     while type(layer) is TracedArray:
-        if layer._tape.gives_copies:
-            return True
+        if layer._tape.copies is not None:
+            made = value.copy()
+            layer._tape.copies[id(made)] = (made, value)
+            return made
         if layer._tape.all is not None:
-            return False
+            return value
         layer = layer._value
-    return True
+    return value.copy()
 
 
 def _itself(value: Any) -> Any:

@@ -133,7 +133,6 @@ def value_and_grad(
     @functools.wraps(f, updated=())
     def value_and_grad_of_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = [argument_position(f, args, position) for position in positions]
-        call = functools.partial(f, **kwargs) if kwargs else f
 
         def target(result: Any) -> Any:
             if has_aux:
@@ -146,7 +145,7 @@ def value_and_grad(
             require_scalar(result, _name(f))
             return result
 
-        recording, descriptions, traced, out = _record(call, args, chosen, target)
+        recording, descriptions, traced, out = _record(f, args, chosen, target, kwargs=kwargs)
         node = recording.node_of(traced)
         seeds = [] if node is None else [(node, number(1, spec_of(primal(traced)).dtype, primal(traced)))]
         gradients = recording.gradients(seeds, free=True)
@@ -207,6 +206,7 @@ def _record(
     chosen: Sequence[int],
     target: Callable[[Any], Any],
     swept_later: bool = False,
+    kwargs: dict[str, Any] | None = None,
 ) -> tuple[Recording, list[Description], Any, Any]:
     """Call `f` in a recording of its own.
 
@@ -224,7 +224,10 @@ def _record(
             if position not in chosen:
                 lifted[position] = recording.lift_container(args[position], f"argument {position}")
         recording.roots = descriptions
-        result = f(*lifted)
+        named = kwargs and {
+            name: recording.lift_container(value, f"argument {name}") for name, value in kwargs.items()
+        }
+        result = f(*lifted, **named) if named else f(*lifted)
         traced = target(result)
     return recording, descriptions, traced, recording.lower(result)
 

@@ -141,7 +141,7 @@ def outdate(root: TracedArray) -> None:
     if references:
         for view in _alive(references):
             if root_of(view) is root:
-                forget_value(view)
+                forget_value(view, root)
 
 
 def _alive(references: Iterable[Any]) -> Iterator[TracedArray]:
@@ -154,42 +154,70 @@ def _alive(references: Iterable[Any]) -> Iterator[TracedArray]:
 def views_of(root: TracedArray) -> list[TracedArray]:
     """The views of a root, up to date or not."""
     tape = root._tape
-    return [
-        view for view in (*_alive(tape.views.get(id(root), ())), *stale_views(tape)) if root_of(view) is root
-    ]
+    stale = [] if tape.stale is None else tape.stale.of_root(root)
+    return [view for view in (*_alive(tape.views.get(id(root), ())), *stale) if root_of(view) is root]
 
 
-def stale_views(tape: Tape) -> list[TracedArray]:
-    """The views of a tape's arrays that are out of date."""
-    return [] if tape.stale is None else list(_alive(tape.stale.values()))
-
-
-def forget_value(view: TracedArray) -> None:
-    """Let a view be made again when it is next asked for."""
+def forget_value(view: TracedArray, root: TracedArray) -> None:
+    """Let a view of `root` be made again when it is next asked for."""
     if is_fresh(view):
         del view._value, view._node
     tape = view._tape
     if tape.stale is None:
         tape.stale = Stale()
-    tape.stale.add(view)
+    tape.stale.add(view, root)
 
 
-class Stale(dict[int, Any]):
-    """Weak references to views by their identities; a dictionary of weak values takes five times as long to add one."""
+class Stale:
+    """Views that are out of date, by the identity of their root.
 
-    __slots__ = ("most",)
+    The references are plain weak ones; a dictionary of weak values takes five times as long to add one.
+    """
+
+    __slots__ = ("_added", "_most", "_views")
 
     def __init__(self) -> None:
-        super().__init__()
-        self.most = 64
+        self._views: dict[int, dict[int, Any]] = {}
+        self._added = 0
+        self._most = 64
 
-    def add(self, view: TracedArray) -> None:
-        if len(self) >= self.most:  # most of them are gone
-            alive = {key: reference for key, reference in self.items() if reference() is not None}
-            self.clear()
-            self.update(alive)
-            self.most = max(64, 2 * len(self))
-        self[id(view)] = _weak(view)
+    def add(self, view: TracedArray, root: TracedArray) -> None:
+        """Add a view of a root."""
+        self._added += 1
+        if self._added > self._most:
+            self._drop_dead()
+        of_root = self._views.get(id(root))
+        if of_root is None:
+            of_root = self._views[id(root)] = {}
+        of_root[id(view)] = _weak(view)
+
+    def remove(self, view: TracedArray, root: TracedArray) -> None:
+        """Remove a view of a root, if it is here."""
+        of_root = self._views.get(id(root))
+        if of_root is not None:
+            of_root.pop(id(view), None)
+
+    def of_root(self, root: TracedArray) -> list[TracedArray]:
+        """The views of a root."""
+        return list(_alive(self._views.get(id(root), {}).values()))
+
+    def take(self, root: TracedArray) -> list[TracedArray]:
+        """The views of a root, which are here no more."""
+        return list(_alive(self._views.pop(id(root), {}).values()))
+
+    def all(self) -> list[TracedArray]:
+        """All views."""
+        return [view for of_root in self._views.values() for view in _alive(of_root.values())]
+
+    def _drop_dead(self) -> None:
+        for root, of_root in list(self._views.items()):
+            alive = {key: reference for key, reference in of_root.items() if reference() is not None}
+            if alive:
+                self._views[root] = alive
+            else:
+                del self._views[root]
+        self._added = sum(map(len, self._views.values()))
+        self._most = 64 + 2 * self._added
 
 
 def is_fresh(view: TracedArray) -> bool:
@@ -220,14 +248,15 @@ def refresh(view: TracedArray) -> None:
         with unpaused(base):
             made = derive(base, each._how)
         each._value, each._node = made._value, made._node
+        root = root_of(each)
         if tape.stale is not None:
-            tape.stale.pop(id(each), None)
-        tape.views.setdefault(id(root_of(each)), []).append(weakref.ref(each))
+            tape.stale.remove(each, root)
+        tape.views.setdefault(id(root), []).append(weakref.ref(each))
 
 
 def refresh_all(tape: Tape) -> None:
     """Bring all views up to date, before the tape is closed."""
-    for view in stale_views(tape):
+    for view in [] if tape.stale is None else tape.stale.all():
         if not is_fresh(view):
             refresh(view)
 
@@ -235,20 +264,31 @@ def refresh_all(tape: Tape) -> None:
 def join(handle: TracedArray, root: TracedArray) -> None:
     """Make `handle` a second name of `root`, because both stand for the same array; its views become views of that."""
     tape = root._tape
-    before = handle._tape
-    handle._tape = tape
-    move_views(handle, before)
+    views = _take_views(handle, handle._tape)
     handle._base = root
     handle._how = same_array
-    forget_value(handle)
+    for view in (*views, handle):
+        view._tape = tape
+        forget_value(view, root)
 
 
-def move_views(root: TracedArray, before: Tape) -> None:
-    """Let the views of a root that has come from another tape follow it."""
-    stale = [view for view in stale_views(before) if root_of(view) is root]
-    for view in (*_alive(before.views.pop(id(root), ())), *stale):
+def move_views(root: TracedArray, before: Tape, joined: TracedArray | None = None) -> None:
+    """Let the views of a root that has come from another tape follow it; there it may have been `joined` with another."""
+    views = _take_views(root, before)
+    if joined is not None and before.stale is not None:
+        for view in before.stale.of_root(joined):
+            if root_of(view) is root:
+                before.stale.remove(view, joined)
+                views.append(view)
+    for view in views:
         view._tape = root._tape
-        forget_value(view)
+        forget_value(view, root)
+
+
+def _take_views(root: TracedArray, tape: Tape) -> list[TracedArray]:
+    """The views of a root, which its tape forgets."""
+    stale = [] if tape.stale is None else tape.stale.take(root)
+    return [*_alive(tape.views.pop(id(root), ())), *stale]
 
 
 @contextmanager

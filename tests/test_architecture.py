@@ -29,6 +29,7 @@ FLOORS: list[tuple[int, set[str]]] = [
         3,
         {
             "_selected",
+            "_memory",
             "_suspended",
             "_tape",
             "_traced",

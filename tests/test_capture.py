@@ -890,6 +890,20 @@ def test_the_tangent_of_a_value_is_like_the_value(value, weight, expected):
         np.testing.assert_array_equal(tangent, expected)
 
 
+def test_the_conjugate_of_a_python_number_is_one_and_does_not_promote(xp):
+    o = Slotted(xp.asarray([1.0j, 2.0], np.complex64), 3.0 + 1.0j)
+
+    def loss(o):
+        o.w = o.w.conjugate()
+        o.v = o.v * o.w
+        return np.sum(np.real(o.v))
+
+    tangent = mt.grad(loss)(o)
+    assert type(o.w) is complex
+    assert o.v.dtype == np.complex64
+    assert tangent.w == 2.0 + 1.0j  # the real part of v conj(w) is v·w
+
+
 def test_weak_scalars_do_not_promote(xp):
     o = Slotted(xp.asarray([1.0, 2.0], np.float32), 3.0)
 

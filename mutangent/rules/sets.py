@@ -23,7 +23,12 @@ def partitioned(
     if axis is None:
         a, axis = np.ravel(a), -1
     settings = {} if kind == "introselect" else {"kind": kind}  # CuPy has no such keyword
-    return np.take_along_axis(a, np.argpartition(plain(a), kth, axis, **settings), axis=axis)
+    values = plain(a)
+    # What `partition` leaves in no order is in another order than that of `argpartition`, on some processors.
+    found = np.partition(values, kth, axis, **settings)
+    rank = np.argsort(np.argsort(found, axis=axis, kind="stable"), axis=axis, kind="stable")
+    places = np.take_along_axis(np.argsort(values, axis=axis, kind="stable"), rank, axis=axis)
+    return np.take_along_axis(a, places, axis=axis)
 
 
 def as_complex(a: Any) -> Any:

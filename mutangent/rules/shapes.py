@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import is_array
 from .._rulebook import composed, function
+from .dispatch import plain
 
 # -- the same elements in another shape ----------------------------------------------------------------------------
 
@@ -114,7 +116,10 @@ function(np.broadcast_to, lambda g, _y, _array, shape=None, subok=False: g, line
 
 def broadcast_together(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
     shape = np.broadcast_shapes(*[np.shape(x) for x in arrays])
-    return tuple([np.broadcast_to(x, shape) for x in arrays])
+    # One that has the shape already is not made a view of, which could not be written.
+    return tuple(
+        [x if np.shape(x) == shape and is_array(plain(x)) else np.broadcast_to(x, shape) for x in arrays]
+    )
 
 
 def meshed(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:

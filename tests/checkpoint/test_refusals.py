@@ -100,6 +100,27 @@ def test_a_closure_variable_that_changed_is_found():
         mt.grad(loss)(3.0)
 
 
+@pytest.mark.parametrize(
+    "write", [lambda m, z: m.x.__setitem__(0, z), lambda m, z: m.items.append(z * 1.5)], ids=["array", "list"]
+)
+def test_a_write_that_the_second_run_does_not_repeat_is_found(write):
+    def f(m, z):
+        if writes:
+            write(m, z)
+        return z * 2.0
+
+    def loss(m):
+        nonlocal writes
+        writes = True
+        z = mt.checkpoint(f)(m, m.x[1] * 3.0)
+        writes = False
+        return z + np.sum(m.x**2) + sum(m.items)
+
+    writes = True
+    with pytest.raises(mt.CheckpointError, match="not what it gave the first time"):
+        mt.grad(loss)(model())
+
+
 def test_a_value_that_escapes_by_a_closure_list_is_found():
     kept = []
 

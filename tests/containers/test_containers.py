@@ -314,6 +314,31 @@ def test_a_list_assigned_by_its_global_name_is_the_one_that_is_followed():
     assert items == [4.0, 3.0, 1.0]
 
 
+@pytest.mark.parametrize("verb", [mt.value_and_grad, mt.jacobian, mt.hessian])
+def test_a_list_given_by_keyword_ends_with_plain_numbers(verb):
+    def loss(x, log):
+        log.append(np.sum(x**2))
+        return log[-1] * x[0]
+
+    log = []
+    verb(loss)(np.array([1.0, 2.0]), log=log)
+    assert [type(value) is mt.TracedArray for value in log] == [False]
+    assert log == [5.0]
+
+
+def test_a_list_given_by_keyword_is_the_one_in_a_field():
+    def loss(box, log):
+        box.v.append(box.w * 3)
+        return log[-1] * log[0]
+
+    log = [2.0]
+    box = Box(log, 5.0)
+    tangent = mt.grad(loss)(box, log=log)
+    assert tangent.v == [15.0]
+    assert tangent.w == 6.0
+    assert log == [2.0, 15.0]
+
+
 def test_nested_containers_keep_their_identities():
     def loss(box):
         inner = box.v["rows"][1]

@@ -116,6 +116,20 @@ def test_an_augmented_write_to_a_repeated_index_counts_once():
     three_ways(of_arrays(X), loss, ([4.0, 4.0, 6.0],))
 
 
+def test_add_at_adds_one_after_the_other_as_numpy_does(rng):
+    for _ in range(20):  # the sum of what is added would differ in the last bit
+        x, added = rng.normal(size=3), rng.normal(size=6)
+        expected = x.copy()
+        np.add.at(expected, [0, 1, 0, 1, 0, 1], added)
+
+        def loss(x, added):
+            np.add.at(x, [0, 1, 0, 1, 0, 1], added)
+            return np.sum(x)
+
+        mt.grad(loss)(x, added)
+        np.testing.assert_array_equal(x, expected)
+
+
 def test_add_at_adds_for_every_repetition():
     def loss(x):
         y = x.copy()
@@ -123,6 +137,18 @@ def test_add_at_adds_for_every_repetition():
         return np.sum(y**2)
 
     three_ways(of_arrays(X), loss, ([10.0, 24.0, 6.0],))
+
+
+def test_the_index_of_add_at_may_be_overwritten_afterwards():
+    def loss(x):
+        y = np.zeros_like(x)
+        index = np.array([0, 0, 1])
+        np.add.at(y, index, x**2)
+        index[:] = 2
+        np.add.at(y, index, x)
+        return np.sum(y**2)
+
+    three_ways(of_arrays(X), loss, NUMERICAL)
 
 
 def test_subtract_at_subtracts_for_every_repetition():
@@ -167,6 +193,19 @@ def test_every_kind_of_index_is_written_as_numpy_writes_it(index, whole):
 
     three_ways(lambda: (np.arange(1.0, 7.0).reshape(2, 3), np.array(value)), loss, NUMERICAL)
     check_grads(loss, (np.arange(1.0, 7.0).reshape(2, 3), np.array(value)), order=2)
+
+
+@pytest.mark.parametrize("excess", [1, 2])
+def test_a_value_with_more_axes_than_there_are_places_is_written_as_numpy_writes_it(excess):
+    def loss(x, row):
+        y = x * 1.0
+        row = row[(None,) * excess]
+        y[0] = row
+        y[[1, 1]] = row * 3
+        y[:, :1] = y[0, 1:2] * row[..., :1]
+        return np.sum(y**3)
+
+    check_grads(loss, (np.arange(6.0).reshape(2, 3), array(X)), order=2)
 
 
 def test_an_index_that_changes_after_the_write_changes_nothing():
@@ -422,6 +461,53 @@ def test_counters_and_masks_written_in_place_are_committed_and_undone():
     with pytest.raises(KeyError):
         mt.grad(loss)(box)
     np.testing.assert_array_equal(counts, [1, 4, 1])
+
+
+def test_overlapping_counters_in_two_fields_are_refused_if_one_is_written():
+    counts = np.array([1, 1, 1, 1])
+
+    def loss(box, write):
+        if write:
+            box.v[2] += 1
+        return np.sum(box.w) * 2.0
+
+    box = Box(counts, counts[1:])
+    assert mt.value_and_grad(loss)(box, False)[0] == 6.0
+    for _ in range(2):
+        with pytest.raises(
+            mt.InPlaceError, match="Hold the array once, and make the view where it is needed"
+        ):
+            mt.grad(loss)(box, True)
+        np.testing.assert_array_equal(counts, [1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("keyword", [True, False])
+def test_a_counter_that_is_an_argument_and_in_a_field_is_one(keyword):
+    counts = np.array([1, 1, 1])
+
+    def loss(box, n):
+        box.w[0] += 1
+        n[1] += 2
+        return np.sum(box.v**2 * n)
+
+    box = Box(array(X), counts)
+    for k in range(1, 3):
+        tangent = mt.grad(loss)(box, n=counts) if keyword else mt.grad(loss)(box, counts)
+        np.testing.assert_array_equal(counts, [1 + k, 1 + 2 * k, 1])
+        np.testing.assert_array_equal(tangent.v, 2 * array(X) * counts)
+        assert box.w is counts
+
+
+def test_a_read_only_counter_is_read_only_in_a_recording():
+    counts = np.array([1, 1, 1])
+    counts.flags.writeable = False
+
+    def loss(box):
+        box.w[0] += 1
+        return np.sum(box.v)
+
+    with pytest.raises(ValueError, match="read-only"):
+        mt.grad(loss)(Box(array(X), counts))
 
 
 # ---------------------------------------------------------------- between the recording and the sweep

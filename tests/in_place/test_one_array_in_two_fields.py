@@ -1,5 +1,7 @@
 """One array that two fields hold, written in place inside nested recordings."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,19 @@ def test_a_view_in_the_other_field_is_still_an_error():
 
     with pytest.raises(mt.InPlaceError, match="shares memory with it"):
         mt.grad(loss)(o)
+
+
+def test_a_deep_copy_in_a_recording_within_one_holds_the_array_once():
+    def inner(o, s):
+        made = copy.deepcopy(o)
+        kept.append(made)
+        return np.sum(made.a * made.b) * s
+
+    def loss(o, s):
+        return mt.value_and_grad(inner, argnums=1)(o, s)[0]
+
+    kept = []
+    o = shared()
+    tangent = mt.grad(loss)(o, 2.0)
+    np.testing.assert_array_equal(tangent.a + tangent.b, 4 * o.a)
+    assert kept[0].a is kept[0].b
