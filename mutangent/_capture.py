@@ -18,7 +18,7 @@ from ._errors import NotCapturedError, TracedValueError
 from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
 from ._instance_dict import put_in_front
 from ._overlay import PlainView
-from ._traced import TracedArray, gives_copies, has_open, primal
+from ._traced import TracedArray, given_out, has_open, primal
 
 C = TypeVar("C", bound=type)
 
@@ -241,8 +241,8 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             plain = primal(value)
             if has_open((value,)) or not is_on_device(plain):
                 raise
-            copied = value._tape.all is None or gives_copies(value)
-            return converter(plain.copy() if copied else plain, *extra)
+            shown = plain.copy() if value._tape.all is None else given_out(value, plain)
+            return converter(shown, *extra)
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return convert
