@@ -94,16 +94,18 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
 
 
 MATMUL: Final = rule(np.matmul)
+DOT: Final = rule(np.dot)
 
 
 def is_product(row: Rule, a: Any, b: Any) -> bool:
-    """Whether a call is the product of two real matrices of one dtype, in NumPy arrays."""
+    """Whether a call is the product of two real matrices, or of one with a vector, of one dtype, in NumPy arrays."""
     return (
-        row is MATMUL
+        (row is MATMUL or row is DOT)
         and type(a) is np.ndarray
         and type(b) is np.ndarray
-        and a.ndim == 2
-        and b.ndim == 2
+        and 0 < a.ndim < 3
+        and 0 < b.ndim < 3
+        and a.ndim + b.ndim > 2
         and a.dtype is b.dtype
         and a.dtype.kind == "f"
     )

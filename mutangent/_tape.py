@@ -65,7 +65,7 @@ CALL: Final = Special(
     "call"
 )  # saved: a function of {output number: cotangent} that yields (node, contribution)
 UNPACK: Final = Special("unpack")  # saved: the output number
-# In the place of a call's keywords: the operands are two real matrices of one dtype, in NumPy arrays.
+# In the place of a call's keywords: the operands are two real matrices, or one and a vector, of one dtype, in NumPy arrays.
 PRODUCT: Final[dict[str, Any]] = {}
 
 
@@ -441,13 +441,24 @@ def _pull_function(
 
 
 def _pull_product(cotangents: Cotangents, parents: tuple[int, int], operands: Any, g: Any) -> None:
-    """Pull through the product of two real matrices, of which sums can wait."""
+    """Pull through the product of two real matrices, or of one with a vector, of which sums can wait."""
     left, right = parents
     a, b = operands
-    if left >= 0:
-        cotangents.add_product(left, g, b.T)
-    if right >= 0:
-        cotangents.add_product(right, a.T, g)
+    if a.ndim == b.ndim:
+        if left >= 0:
+            cotangents.add_product(left, g, b.T)
+        if right >= 0:
+            cotangents.add_product(right, a.T, g)
+    elif b.ndim == 1:
+        if left >= 0:
+            cotangents.add_product(left, g[:, None], b[None])
+        if right >= 0:
+            cotangents.add(right, a.T.dot(g))
+    else:
+        if left >= 0:
+            cotangents.add(left, b.dot(g))
+        if right >= 0:
+            cotangents.add_product(right, a[:, None], g[None])
 
 
 def _pull_index(entries: list[Entry], cotangents: Cotangents, parent: int, index: Any, g: Any) -> None:

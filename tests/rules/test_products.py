@@ -5,6 +5,7 @@ import pytest
 
 import mutangent as mt
 from mutangent import _accumulate
+from mutangent.testing import check_grads
 
 WAYS = {
     "x @ w": lambda x, w: x @ w,
@@ -59,3 +60,46 @@ def test_so_many_products_wait_that_little_memory_is_held(sums, product):
 def test_a_plain_array_does_not_know_a_traced_one_in_its_method_dot():
     with pytest.raises(mt.TracedValueError, match=r"write .* plain @ x for plain\.dot\(x\)"):
         mt.grad(lambda w: np.sum(np.ones((2, 3)).dot(w)))(np.ones((3, 4)))
+
+
+VECTOR_WAYS = {
+    "w @ x": lambda w, x: w @ x,
+    "x @ w.T": lambda w, x: x @ w.T,
+    "np.dot(w, x)": np.dot,
+    "w.dot(x)": lambda w, x: w.dot(x),
+    "np.matmul(w, x)": np.matmul,
+}
+
+
+@pytest.mark.parametrize("product", VECTOR_WAYS.values(), ids=VECTOR_WAYS)
+def test_products_with_vectors_wait_too(sums, product):
+    rng = np.random.default_rng(0)
+    xs, ys = rng.normal(size=(300, 3)), rng.normal(size=(300, 4))
+    w = rng.normal(size=(4, 3))
+
+    def loss(w, xs):
+        return sum(np.sum(y * np.sin(product(w, x))) for x, y in zip(xs, ys, strict=True))
+
+    w_bar, xs_bar = mt.grad(loss, argnums=(0, 1))(w, xs)
+    inner = ys * np.cos(xs @ w.T)
+    np.testing.assert_allclose(w_bar, inner.T @ xs, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(xs_bar, inner @ w, rtol=1e-12)
+    assert sums or product is VECTOR_WAYS["x @ w.T"]  # a new w.T each time
+
+
+@pytest.mark.parametrize("product", VECTOR_WAYS.values(), ids=VECTOR_WAYS)
+def test_products_with_vectors_are_those_of_the_plain_program_to_the_last_bit(product):
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(40, 30))[::-1], rng.normal(size=30)
+    out, _ = mt.vjp(product, w, x)
+    np.testing.assert_array_equal(out, product(w, x))
+
+
+@pytest.mark.parametrize("product", VECTOR_WAYS.values(), ids=VECTOR_WAYS)
+def test_products_with_vectors_have_second_derivatives(product):
+    rng = np.random.default_rng(0)
+    check_grads(
+        lambda w, x: np.sum(np.sin(product(w, x))) + np.sum(product(w, 2 * x) ** 2),
+        (rng.normal(size=(2, 3)), rng.normal(size=3)),
+        order=2,
+    )
