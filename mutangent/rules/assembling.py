@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import as_array
+from .._arrays import as_array, beside
 from .._rulebook import composed
 from .dispatch import array_of, plain
 from .indexing import size_of
@@ -75,13 +75,14 @@ def in_dtype(x: Any, dtype: Any) -> Any:
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """Each function sees only the elements that it is responsible for."""
-    if np.ndim(condlist) == 0 or (
+    several = isinstance(condlist, list | tuple)
+    if (not several and np.ndim(condlist) == 0) or (
         not isinstance(condlist[0], list) and np.ndim(condlist[0]) == 0 and np.ndim(x)
     ):
         condlist = [condlist]
     conditions = [np.broadcast_to(as_array(plain(each), bool), np.shape(x)) for each in condlist]
     if len(funclist) == len(conditions) + 1:
-        conditions.append(~np.any(conditions, axis=0))
+        conditions.append(~np.any(np.stack(conditions), axis=0))
     elif len(funclist) != len(conditions):
         raise ValueError(
             f"with {len(conditions)} condition(s), either that many functions or one more are expected"
@@ -93,7 +94,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         if len(places) == 0:
             continue
         part = function(flat[places], *args, **kw) if callable(function) else function
-        values = np.broadcast_to(in_dtype(part, x.dtype), places.shape)
+        values = np.broadcast_to(beside(in_dtype(part, x.dtype), flat), places.shape)
         numbers = np.cumsum(condition.reshape(-1)) - 1
         y = np.where(condition.reshape(-1), values[np.maximum(numbers, 0)], y)
     return np.reshape(y, np.shape(x))

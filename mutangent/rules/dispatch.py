@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import beside, namespace_of
 from .._rulebook import constant
 
 
@@ -41,6 +42,15 @@ def _plain(x: Any) -> Any:
 def array_of(x: Any) -> Any:
     """A list as an array; one of traced values is refused, as NumPy would make constants of them."""
     return np.asarray(x) if isinstance(x, list | tuple) else x
+
+
+def array_beside(x: Any, like: Any) -> Any:
+    """An array, list or number as an array of the library of `like`; one of the host beside NumPy's stays as it is."""
+    library = namespace_of(like)
+    if library is np or namespace_of(x) is library:
+        return x
+    # A number that is traced gets to the device as a factor.
+    return x * library.ones(()) if is_traced(x) else beside(x, like)
 
 
 def strong(x: Any) -> Any:

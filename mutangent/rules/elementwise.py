@@ -194,6 +194,14 @@ def share_of_larger(t: Any, a: Any, b: Any) -> Any:
     return np.where(larger, t, np.where(equal, 0.5 * t, 0))
 
 
+def where_zero(t: Any, _y: Any, a: Any, _b: Any) -> Any:
+    """`t` where a is 0; a number is no condition that CuPy takes."""
+    mask = a == 0
+    if isinstance(mask, bool | np.bool_):
+        return t if mask else np.zeros_like(t)
+    return np.where(mask, t, 0)
+
+
 def as_mask(c: Any) -> Any:
     """A condition as truth values."""
     return c if getattr(c, "dtype", None) == np.bool_ else np.not_equal(c, 0)
@@ -242,7 +250,7 @@ elementwise(
     lambda t, _y, c, _a, _b: chosen(np.logical_not(c), t),
     selects=(None, lambda _y, c, _a, _b: as_mask(c), lambda _y, c, _a, _b: np.logical_not(c)),
 )
-elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), lambda t, _y, a, _b: np.where(a == 0, t, 0))
+elementwise(np.heaviside, lambda t, _y, _a, _b: np.zeros_like(t), where_zero)
 elementwise(
     np.copysign,
     lambda t, y, a, _b: t * (np.sign(a) * np.sign(y)),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function
-from .dispatch import array_of, dispatched
+from .dispatch import array_beside, array_of, dispatched
 
 Shape = tuple[int, ...]
 
@@ -154,7 +154,7 @@ def differences(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append:
     a = array_of(a)
     if n == 0:
         return a
-    ends = [x for x in (prepend, a, append) if x is not None]
+    ends = [array_beside(x, a) for x in (prepend, a, append) if x is not None]
     if len(ends) > 1:
         shape = list(np.shape(a))
         shape[axis] = 1

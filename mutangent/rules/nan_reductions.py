@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed
+from .._arrays import namespace_of
+from .._rulebook import composed, no_rule
 from .assembling import in_dtype
 from .dispatch import array_of
 from .order_statistics import selected
@@ -117,6 +118,8 @@ def nan_spread(spread: Callable[..., Any]) -> Callable[..., Any]:
         given = {"mean": mean, "correction": correction}
         settings = {name: value for name, value in given.items() if value is not None}
         chosen = np.logical_and(is_number(a), where)
+        if namespace_of(a) is not np:
+            return filled(a, axis, dtype, ddof, keepdims, chosen, settings)
         less = ddof if correction is None else correction
         bad = np.sum(chosen, axis=axis, keepdims=keepdims) <= less
         if np.any(bad):
@@ -125,6 +128,22 @@ def nan_spread(spread: Callable[..., Any]) -> Callable[..., Any]:
             warnings.simplefilter("ignore")  # it has been said
             y = spread(numbers_in(a, 0), axis, dtype, None, ddof, keepdims, where=chosen, **settings)
         return selected(bad, y.dtype.type(np.nan), y) if np.any(bad) else y
+
+    def filled(
+        a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, chosen: Any, settings: dict[str, Any]
+    ) -> Any:
+        """Without `where=`, which CuPy has not: the mean in place of what is not chosen adds nothing to the squares."""
+        if settings:
+            raise no_rule(spread, f" of CuPy's arrays with nan and {', '.join(settings)}=")
+        a = array_of(a) if dtype is None else np.astype(a, np.dtype(dtype))
+        count = np.sum(chosen, axis=axis, keepdims=True).astype(a.real.dtype)
+        numbers = np.where(chosen, a, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.sum(numbers, axis=axis, keepdims=True) / count
+            y = spread(np.where(chosen, a, mean), axis=axis, keepdims=True)
+            ratio = np.where(count > ddof, count.dtype.type(a.size / max(1, y.size)) / (count - ddof), np.nan)
+        y = y * (ratio if spread is np.var else np.sqrt(ratio))
+        return y if keepdims else np.reshape(y, np.sum(chosen, axis=axis).shape)
 
     return implementation
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .._arrays import arange, beside
+from .._arrays import arange, beside, namespace_of
 from .._rulebook import composed, no_rule
 from .dispatch import is_traced, plain
 from .indexing import size_of
@@ -61,6 +61,12 @@ def positions(s: Any, q: Any, method: Any, skip_nan: bool) -> Any:
         if method != "linear" or skip_nan:
             raise no_rule(np.quantile, f" with respect to q and method={method!r}")
         return q * (n - 1)
+    if skip_nan and namespace_of(s) is not np:
+        if method != "linear":
+            raise no_rule(np.nanquantile, f" of CuPy's arrays with method={method!r}")
+        count = np.sum(np.logical_not(np.isnan(plain(s))), axis=0)
+        at = np.reshape(q, np.shape(q) + (1,) * (s.ndim - 1)) if np.ndim(q) else q
+        return np.where(count > 0, at * (count - 1.0), np.nan)  # CuPy has no nanquantile
     if skip_nan:
         ranks = arange(n, s, np.float64).reshape((n,) + (1,) * (s.ndim - 1))
         return np.nanquantile(np.where(np.isnan(plain(s)), np.nan, ranks), q, axis=0, method=method)

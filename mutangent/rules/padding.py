@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._arrays import arange
 from .._rulebook import composed, function, no_rule
 from .dispatch import array_of, dispatched
 from .indexing import added_at, numbers
@@ -56,7 +57,7 @@ def repeated(x: Any, axis: int, width: int) -> Any:
 
 def ramp(x: Any, axis: int, width: int, end: Any) -> Any:
     """`width` numbers from `end` on that would arrive at the edge `x` next."""
-    share = np.arange(width, dtype=np.zeros((), x.dtype).real.dtype) / max(width, 1)
+    share = arange(width, x, np.zeros((), x.dtype).real.dtype) / max(width, 1)
     return end + (x - end) * share.reshape((-1,) + (1,) * (x.ndim - axis - 1))
 
 

@@ -156,7 +156,7 @@ def from_roots(seq_of_zeros: Any) -> Any:
 def roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix, and a root 0 for each coefficient 0 at the end."""
     p = coefficients(p)
-    present = np.flatnonzero(plain(p))
+    present = np.flatnonzero(plain(p)).tolist()  # shapes and slices follow from it
     if len(present) == 0:
         return np.zeros_like(plain(p), shape=(0,))
     at_zero = p.shape[0] - present[-1] - 1

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import is_array
+from .._arrays import arange, is_array
 from .._rulebook import composed, function
-from .dispatch import plain
+from .dispatch import array_beside, plain
 
 # -- the same elements in another shape ----------------------------------------------------------------------------
 
@@ -225,6 +225,7 @@ function(np.dstack, dstack_pullback, linear=True, sequence=True)
 
 
 def appended(arr: Any, values: Any, axis: int | None = None) -> Any:
+    values = array_beside(values, arr)
     if axis is None:
         return np.concatenate([np.ravel(arr), np.ravel(values)])
     return np.concatenate([arr, values], axis=axis)
@@ -241,8 +242,9 @@ def split_pullback(g: Any, _y: Any, _ary: Any, indices_or_sections: Any = None, 
     if joined.shape[axis] == length:
         return joined
     # The indices were not in order, so that some parts overlap.
-    places = np.concatenate(np.split(np.arange(length), indices_or_sections))
-    came_from = (places == np.arange(length)[:, None]).astype(joined.dtype)
+    own = arange(length, joined)
+    places = np.concatenate(np.split(own, indices_or_sections))
+    came_from = (places == own[:, None]).astype(joined.dtype)
     return np.moveaxis(np.tensordot(came_from, joined, (1, axis)), 0, axis)
 
 

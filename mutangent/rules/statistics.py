@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import namespace_of
 from .._rulebook import composed
 from .assembling import in_dtype
 from .contractions import conjugated
@@ -107,7 +108,10 @@ composed(np.corrcoef, correlation)
 
 def bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """Equal bins lie between the least and the largest number; other edges do not depend on the numbers."""
-    edges = np.histogram_bin_edges(plain(a), plain(bins), range, plain(weights))
+    if namespace_of(a) is np:
+        edges = np.histogram_bin_edges(plain(a), plain(bins), range, plain(weights))
+    else:  # CuPy has the edges as the second result only
+        edges = np.histogram(plain(a), plain(bins), range)[1]
     if np.ndim(bins) or range is not None or np.size(a) == 0 or edges[0] != np.min(plain(a)):
         return array_of(bins) if np.ndim(bins) else edges
     return np.linspace(np.min(a), np.max(a), len(edges))

@@ -253,6 +253,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "cupy_nanprod_complex_dtype": np.nanprod,
     "cupy_nanprod_with_dtype": lambda x, **settings: np.nanprod(x, **{"dtype": x.dtype, **settings}),
     "cupy_mean": np.mean,
+    "cupy_mean_empty": np.mean,
     "cupy_nanmean": np.nanmean,
     "cupy_max": np.max,
     "cupy_min": np.min,
@@ -260,6 +261,10 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "cupy_nanmin": np.fmin.reduce,
     "cupy_argmax": index_of(np.argmax),
     "cupy_argmin": index_of(np.argmin),
+    "cupy_nanargmax": index_of(
+        lambda x, **settings: np.argmax(np.where(np.isnan(x), -np.inf, x), **settings)
+    ),
+    "cupy_nanargmin": index_of(lambda x, **settings: np.argmin(np.where(np.isnan(x), np.inf, x), **settings)),
     "cupy_all": np.all,
     "cupy_any": np.any,
     "cupy_count_nonzero": lambda x, **settings: np.sum(x != 0, **{**settings, "dtype": np.int64}),
@@ -556,7 +561,8 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: Any = None, s
 BRIDGED = {
     cupy: """
         argwhere bincount convolve copyto correlate cumprod cumsum digitize fill_diagonal histogram
-        histogramdd interp intersect1d isin lexsort median nancumprod nancumsum nanmedian percentile piecewise
+        histogramdd interp intersect1d isin lexsort median nancumprod nancumsum nanmedian nanstd nanvar
+        percentile piecewise
         putmask quantile resize searchsorted setdiff1d setxor1d shares_memory trim_zeros unique
     """,
     cupy.linalg: """
