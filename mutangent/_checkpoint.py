@@ -153,13 +153,16 @@ class _Inside(Frame):
         self.copies: dict[int, tuple[Any, Any]] = {}  # plain arrays that the function asked for; see `Tape`
         # Working copies that the function changed: other values in them may be the same Python objects as before.
         self.changed: set[int] = set()
-        # What views of written arrays show, those arrays, and how the views are made from them.
+        # What views show, the arrays that they are views of, and how they are made from them.
         self.views: list[tuple[Any, Any, Any]] = []
         arrays, ambiguous = self.arrays, self.ambiguous  # without `self`, which would be a reference cycle
+        parts: dict[int, tuple[TracedArray, Any]] = {}
 
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
             lowered = lower(value, tape)
+            if layer is not None and base_of(layer) is not None:
+                lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
                 known = arrays.get(id(lowered))
@@ -189,6 +192,14 @@ class _Inside(Frame):
         if self.records[id(obj)].entries[field.name] is None:
             self.constants[id(obj), field.name] = _remembered(value)
         return value
+
+
+def _part_of_root(view: TracedArray, shown: Any) -> Any:
+    """What a view shows, in the memory of its root: the view of an array that was written may have got a copy."""
+    root = root_of(view)._value
+    if type(shown) not in ARRAYS or type(root) not in ARRAYS or overlap(shown, root):
+        return shown
+    return derive(root, _way_from_root(view))
 
 
 def _way_from_root(view: TracedArray) -> Any:
@@ -232,6 +243,15 @@ class _FirstRun(Recording):
                 frame.rewritten.append((array, root._value))
             else:
                 array[...] = root._value  # made inside
+
+    def release(self) -> None:
+        frame: Any = self.outer
+        for view, shown in self.containers.lowered.values():
+            if type(view) is TracedArray:
+                root = root_of(view)
+                if id(root) not in self.tape.shadowed:
+                    frame.views.append((shown, source_of(root), _way_from_root(view)))
+        super().release()
 
 
 class _SecondRun(Recording):
@@ -395,12 +415,16 @@ class _Segment:
             )
             self.written.append((record.obj, name, description))
         self._append_items(lifter)
-        self._lock_views(outputs)
+        views = self._views_among(outputs)
+        self._lock_views(outputs, {key: id(array) for key, (array, _) in views.items()})
         self.inside.commit()
         self._hand_over_arrays(output)
-        for value, array, how in self.inside.views:
-            if id(value) in outputs and id(array) in self.inside.arrays:
-                register_view(outputs[id(value)][1], self._handle_of(array), how)
+        for key, (array, how) in views.items():
+            _, view, leaf = outputs[key]
+            base = outputs[id(array)][1] if id(array) in outputs else self._handle_of(array)
+            register_view(view, base, how)
+            # The array may be written before the second run is compared with this one.
+            self.tape.kept.append(leaf)
         self.inside.outer = None
         # A list of a field that was returned is, to the caller, the one in the field.
         lowered = Lowerer(self.inside.containers).lower(traced)
@@ -469,8 +493,24 @@ class _Segment:
             if rule is SET_ITEM:
                 raise written_by_other_name(f"an array of shape {shape} and dtype {dtype}")
 
-    def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> None:
-        """A result that shares memory with another, or with what was given, cannot be written in place."""
+    def _views_among(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> dict[int, tuple[Any, Any]]:
+        """The results that stay views of a given array or of another result: that array, and how they are made."""
+        found = {}
+        for value, array, how in self.inside.views:
+            if id(value) in outputs and value is not array:
+                if id(array) in self.inside.arrays:
+                    known = type(self._handle_of(array)) is TracedArray and not self.inside.handles_of(array)
+                else:
+                    known = id(array) in outputs
+                if known:
+                    found[id(value)] = (array, how)
+        return found
+
+    def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]], known: dict[int, int]) -> None:
+        """A result that shares memory with another, or with what was given, cannot be written in place.
+
+        Except where it is known of both what array they are parts of.
+        """
         views = [
             (value, traced)
             for value, traced, _ in outputs.values()
@@ -483,7 +523,8 @@ class _Segment:
         ]
         for view, traced in views:
             for other, its in [*[(value, each) for value, each, _ in outputs.values()], *given]:
-                if other is not view and type(other) in ARRAYS and overlap(view, other):
+                of_one = known.get(id(view), 0) == known.get(id(other), id(other))
+                if other is not view and not of_one and type(other) in ARRAYS and overlap(view, other):
                     self.tape.locked[id(traced)] = traced
                     if its is not None:
                         self.tape.locked[id(its)] = its

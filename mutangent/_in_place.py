@@ -491,7 +491,9 @@ def _shadow(root: TracedArray) -> None:
         before = array.copy(order="K")
         tape.forget_constants(array)
     else:
-        before = source._node
+        # The outer recording's handle may stand for this very array at the moment; see `_borrow`.
+        lent = [saved for handle, saved in tape.borrowed if handle is source]
+        before = lent[0]._node if lent else source._node
     _copy_for_recomputation(tape, array)
     tape.shadowed[id(root)] = (root, source)
     tape.before[id(root)] = before
@@ -507,7 +509,7 @@ def _copy_for_recomputation(tape: Tape, array: Any) -> None:
         if id(entry) in copies:
             kept.entry = copies[id(entry)][1]
         elif entry is array or share_memory(entry, array):
-            kept.entry = entry.copy()
+            kept.entry = entry.copy(order="K")
             copies[id(entry)] = (entry, kept.entry)
 
 
@@ -558,8 +560,12 @@ def settle(x: TracedArray) -> Any:
     if id(x) in tape.shadowed or id(x) in tape.origins:
         return source_of(x)
     base = base_of(x)
-    if base is not None and (x._how is same_array or id(root_of(x)) in tape.mutable):
-        return derive(settle(base), x._how)
+    if base is not None:
+        root = id(root_of(x))
+        # The leaf of an outer recording's array stands for it, but has a handle of its own.
+        stands_in = root in tape.origins and root not in tape.shadowed
+        if x._how is same_array or root in tape.mutable or stands_in:
+            return derive(settle(base), x._how)
     return x._value
 
 

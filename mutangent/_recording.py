@@ -129,7 +129,7 @@ class Recording(Overlay):
         ]
         where = fields[0] if fields else "an argument or a container"
         return InPlaceError(
-            f"{describe(array)}, which the recording had read from {where}, "
+            f"{describe(primal(array))}, which the recording had read from {where}, "
             "was written past it, by another name of the array, so the gradient would be computed from the wrong numbers. "
             "Write it through the field or the argument, or use a copy under the other name."
         )
@@ -262,6 +262,8 @@ def leaf_maker(
         # The outer handle may be written later; the entries of this tape must go on reading what it is now.
         made = new_leaf(entries, tape, detached(value))
         tape.origins[id(made)] = (made, value)
+        if looks_at_arrays:
+            tape.note_read_traced(value)
         if tape.places is not None:
             join_shadow(made)
         return made, described

@@ -83,6 +83,7 @@ class Tape:
         "_constants_to_add",
         "_guarded",
         "_read",
+        "_read_traced",
         "all",
         "asleep",
         "before",
@@ -131,6 +132,7 @@ class Tape:
         self.pauses: tuple[PausedBlock, ...] = ()
         self._constants: dict[int, tuple[Any, Contents]] = {}
         self._read: list[tuple[Any, Contents]] = []
+        self._read_traced: list[tuple[Any, Any]] = []
         self._guarded: list[tuple[Any, Contents]] = []
         # Those constants by their memory, looked at in writes; and the ones that it does not know yet.
         self._constants_in_memory: Memory | None = None
@@ -196,6 +198,7 @@ class Tape:
         self.mutable = {}
         self.origins = {}
         self._read = []
+        self._read_traced = []
         self.shadowed = {}
         self.before = {}
         self.borrowed = []
@@ -246,11 +249,18 @@ class Tape:
         if type(array) is np.ndarray or not is_on_device(array):
             self._read.append((array, contents_of(array)))
 
+    def note_read_traced(self, handle: Any) -> None:
+        """Remember what an array of a field or argument that an outer recording traces stood for."""
+        self._read_traced.append((handle, handle._node))
+
     def overwritten(self) -> Any:
         """An array that has changed since it was read, by another name of it; None if there is none."""
         for array, before in self._read:
             if not has_contents(array, before):
                 return array
+        for handle, node in self._read_traced:
+            if not (handle._node is node or (type(node) is int and handle._node == node)):
+                return handle
         return None
 
     def guard(self) -> None:

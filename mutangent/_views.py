@@ -100,10 +100,21 @@ def layout_of(x: Any) -> Any:
     """An array with the strides that `x` has in the plain program. Its contents may be old."""
     while type(x) is TracedArray:
         base = base_of(x)
-        if base is not None:
+        if base is None:
+            x = source_of(x)
+        elif x._how is same_array and source_of(root_of(x)) is x:
+            x = _lent(x)
+        else:
             return derive(layout_of(base), x._how)
-        x = source_of(x)
     return x
+
+
+def _lent(x: TracedArray) -> Any:
+    """What a handle was made of that an inner recording has joined with its own leaf of the same array."""
+    saved = next(saved for root, saved in root_of(x)._tape.borrowed if root is x)
+    outer = saved._tape
+    notes = outer.shadowed.get(id(x)) or outer.origins.get(id(x))
+    return saved._value if notes is None else notes[1]
 
 
 def source_of(root: TracedArray) -> Any:

@@ -144,6 +144,7 @@ DIFFERENT = {
     "*test_an_optimiser_of_scipys_finds_the_parameters*": NO_SCIPY,
     "*test_the_second_recording_over_an_array_in_place_is_undone*": NO_WAITING,
     "*test_a_traced_number_is_not_written_into_an_element_of_a_plain_array": NOT_HIDDEN,
+    "*test_arrays_in_place_lists_dicts_counters_and_random_numbers*": "CuPy's x[0] is a view, and NumPy's a number",
     "*test_numbers_taken_from_an_array_do_not_follow_it": "CuPy's x[0] is a view, and NumPy's a number",
 }
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import mutangent as mt
+from tests.cases.harness import NUMERICAL, three_ways
 
 
 @mt.differentiable
@@ -163,10 +164,16 @@ def first_row(o):
     return o.v[0]
 
 
+def look_at_the_first_row(o):
+    o.w = o.v.T[:1, ::-1]
+    return o.v[0]
+
+
+@pytest.mark.parametrize("first", [first_row, look_at_the_first_row])
 @pytest.mark.parametrize("write", [write_the_view, write_the_array, write_both])
 @pytest.mark.parametrize("made", [lambda o: o.v * 1.0, lambda o: np.zeros_like(o.v), lambda o: o.v])
 @pytest.mark.parametrize("run", [mt.grad, lambda f: lambda o: mt.vjp(f, o)[1](1.0)[0]], ids=["grad", "vjp"])
-def test_a_view_of_a_written_array_that_leaves_a_checkpoint_stays_one(run, made, write):
+def test_a_view_of_a_given_array_that_leaves_a_checkpoint_stays_one(run, made, write, first):
     def program(step):
         def loss(o):
             o.v = made(o)
@@ -180,10 +187,68 @@ def test_a_view_of_a_written_array_that_leaves_a_checkpoint_stays_one(run, made,
 
     make = lambda: Box(np.array([[1.0, 2.0], [3.0, 4.0]]))
     plain, checked = make(), make()
-    expected = run(program(first_row))(plain)
-    tangent = run(program(mt.checkpoint(first_row)))(checked)
+    expected = run(program(first))(plain)
+    tangent = run(program(mt.checkpoint(first)))(checked)
     np.testing.assert_allclose(tangent.v, expected.v)
     np.testing.assert_array_equal(checked.v, plain.v)
     np.testing.assert_array_equal(checked.w, plain.w)
     assert np.shares_memory(plain.w, plain.v)
     assert np.shares_memory(checked.w, checked.v)
+
+
+@pytest.mark.parametrize("made", [lambda o: o.v * 1.0, lambda o: o.v])
+def test_a_view_and_its_array_are_not_written_in_one_checkpointed_call(made):
+    def write(o, row):
+        o.v[1] = row[0] * 3
+        return np.sum(row)
+
+    def loss(o, step):
+        o.v = made(o)
+        o.v[0] *= 2.0
+        return step(o, o.v[1]) * np.sum(o.v)
+
+    for _ in range(2):
+        with pytest.raises(mt.InPlaceError, match="shares memory with it"):
+            mt.grad(loss)(Box(np.array([[1.0, 2.0], [3.0, 4.0]])), mt.checkpoint(write))
+
+
+def test_a_view_that_left_a_checkpoint_may_be_written_before_the_second_run():
+    @mt.checkpoint
+    def tail(o):
+        o.w = np.sum(o.v**2)
+        return o.v[1:]
+
+    def loss(o):
+        part = tail(o)
+        o.v[1] = 7.0
+        return np.sum(part**3) * o.w
+
+    three_ways(lambda: (Box(np.array([1.0, 2.0, 3.0]), 0.0),), loss, NUMERICAL)
+
+
+def test_the_second_run_sees_the_order_in_memory_of_an_array_that_was_written():
+    def write(o):
+        o.v[0] = o.v[1] * 2
+        o.v.ravel()[1] *= 3.0  # a copy, since the order is Fortran's
+        return np.sum(o.v**2)
+
+    def make():
+        return Box(np.asfortranarray([[1.0, 2.0], [3.0, 4.0]]))
+
+    np.testing.assert_array_equal(mt.grad(mt.checkpoint(write))(make()).v, mt.grad(write)(make()).v)
+
+
+def test_a_result_and_a_view_of_it_stay_one_array_when_the_recording_has_ended():
+    @mt.checkpoint
+    def rolled(x):
+        y = np.roll(x, 1)
+        return y[1:], y
+
+    def loss(x):
+        (tail, y), _ = mt.vjp(rolled, x)
+        tail[0] = y[0] * 5.0
+        return np.sum(y**2) * np.sum(tail)
+
+    three_ways(lambda: (np.array([1.0, 2.0, 3.0]),), loss, NUMERICAL)
+    (tail, y), _ = mt.vjp(rolled, np.array([1.0, 2.0, 3.0]))
+    assert np.shares_memory(tail, y)

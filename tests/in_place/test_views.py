@@ -368,3 +368,73 @@ def test_what_has_the_shape_already_is_not_broadcast_but_passed_on():
         return np.sum(x**2 * wide)
 
     check_grads(loss, (np.arange(6.0).reshape(2, 3) + 1.0, np.array([1.0, 2.0, 3.0])), order=2)
+
+
+def tail_of_the_array(o):
+    o.b = o.a[1:]
+    return o.a.reshape(3, 1)
+
+
+WITHIN = {
+    "vjp": lambda o: mt.vjp(tail_of_the_array, o)[0],
+    "jvp": lambda o: mt.jvp(tail_of_the_array, (o,), (mt.Tangent(Two),))[0],
+    "grad": lambda o: mt.grad(lambda o: (np.sum(o.a), tail_of_the_array(o)), has_aux=True)(o)[1],
+    "checkpoint": lambda o: mt.vjp(mt.checkpoint(tail_of_the_array), o)[0],
+}
+
+
+@pytest.mark.parametrize("within", WITHIN)
+@pytest.mark.parametrize("write", ["array", "view", "result"])
+def test_a_view_that_leaves_a_recording_within_one_stays_one(within, write):
+    def loss(o, s):
+        column = WITHIN[within](o)
+        if write == "array":
+            o.a[1] = 5 * s
+        elif write == "view":
+            o.b[0] = 5 * s
+        else:
+            column[1, 0] = 5 * s
+        return np.sum(o.a**2) * np.sum(o.b**3) + np.sum(column)
+
+    # a = (a0, 5 s, a2): (a0² + 25 s² + a2²) (125 s³ + a2³) + a0 + 5 s + a2
+    o = Two(np.array([1.0, 2.0, 3.0]), None)
+    tangent, slope = mt.grad(loss, argnums=(0, 1))(o, 2.0)
+    np.testing.assert_allclose(tangent.a, [2055.0, 0.0, 6 * 1027 + 110 * 27 + 1.0])
+    np.testing.assert_allclose(slope, 100 * 1027 + 110 * 1500 + 5)
+    np.testing.assert_array_equal(o.a, [1.0, 10.0, 3.0])
+    np.testing.assert_array_equal(o.b, [10.0, 3.0])
+    assert np.shares_memory(o.a, o.b)
+
+
+@pytest.mark.parametrize("by", ["its own value", "a constant"])
+@pytest.mark.parametrize("verb", ["value_and_grad", "vjp", "jvp"])
+def test_an_array_of_an_outer_recording_is_written_by_a_view_that_the_inner_one_was_not_given(verb, by):
+    def inner(o, row):
+        before = o.a.reshape(-1)
+        row[0] -= o.b if by == "its own value" else 2.0
+        return np.sum(o.a.reshape(-1) ** 2) * np.sum(before) * o.b
+
+    def plain(o):
+        return inner(o, o.a[1:])
+
+    def loss(o):
+        row = o.a[1:]
+        if verb == "value_and_grad":
+            return mt.value_and_grad(inner)(o, row)[0]
+        if verb == "vjp":
+            return mt.vjp(lambda o: inner(o, row), o)[0]
+        return mt.jvp(lambda o: inner(o, row), (o,), (mt.Tangent(Two),))[0]
+
+    values = np.arange(4.0).reshape(2, 2) + 1
+    one, other = Two(values.copy(), 2.0), Two(values.copy(), 2.0)
+    expected = mt.grad(plain)(other)
+    if by == "a constant":
+        # The outer recording alone writes it, behind the back of the inner one, which has read it.
+        with pytest.raises(mt.InPlaceError, match=r"read from Two\.a, was written past it, by another name"):
+            mt.grad(loss)(one)
+        np.testing.assert_array_equal(one.a, values)
+        return
+    tangent = mt.grad(loss)(one)
+    np.testing.assert_allclose(tangent.a, expected.a)
+    assert tangent.b == pytest.approx(expected.b)
+    np.testing.assert_array_equal(one.a, other.a)
