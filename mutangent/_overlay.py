@@ -61,11 +61,15 @@ class Record:
 class Unread:
     """The entry value of a field that was not read, and the containers in it as they were."""
 
-    __slots__ = ("shown", "value")
+    __slots__ = ("copies", "shown", "value")
 
     def __init__(self, value: Any, shown: Any = None) -> None:
         self.value = value
-        self.shown = value if type(value) in ARRAYS else frozen(value) if shown is None else shown
+        # Containers in the value and their copies, by which one that lies in several places is known.
+        self.copies: dict[int, tuple[Any, Any]] = {}
+        if shown is None:
+            shown = value if type(value) in ARRAYS else frozen(value, self.copies)
+        self.shown = shown
 
 
 class Overlay:

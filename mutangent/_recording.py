@@ -366,8 +366,7 @@ class Gradients:
                 if entry is UNSET:
                     continue
                 if type(entry) is Unread:
-                    known = id(entry.value) in self._known_containers().by_original
-                    entry = self._describe(entry.value if known else entry.shown)
+                    entry = self._describe_unread(entry)
                 elif entry is MISSING_ENTRY:
                     try:
                         outer = self.recording.outer
@@ -388,6 +387,20 @@ class Gradients:
         if self._lifter is None:
             self._lifter = Lifter(_dead_leaf, is_captured, self._known_containers())
         return self._lifter.lift(value, "a field")[1]
+
+    def _describe_unread(self, entry: Unread) -> Description:
+        """The description of a field that was not read. A list that lies elsewhere too has the description of that."""
+        if not entry.copies:
+            return self._describe(entry.shown)
+        known = self._known_containers().by_original
+        for original, made in entry.copies.values():
+            if id(original) in known:
+                known[id(made)] = known[id(original)]
+        description = self._describe(entry.value if id(entry.value) in known else entry.shown)
+        for original, made in entry.copies.values():
+            if id(made) in known:
+                known[id(original)] = known[id(made)]
+        return description
 
     def _known_containers(self) -> Containers:
         if self._containers is None:

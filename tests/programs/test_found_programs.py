@@ -77,6 +77,27 @@ def test_a_tuple_that_is_not_read_does_not_lend_its_tangent_to_another_container
     assert [type(part) for part in g.other] == [tuple, list, dict]
 
 
+@pytest.mark.parametrize(
+    "hold", [lambda items: {"items": items}, lambda items: [items], lambda items: (0.5, items)]
+)
+@pytest.mark.parametrize("read", ["child", "other"])
+def test_a_list_within_containers_of_two_fields_has_one_tangent_also_where_it_is_not_read(
+    hold: Callable[[Any], Any], read: str
+) -> None:
+    items = [0.5, 2.0]
+    node = Node(child=hold(items), other=hold(items))
+    inside = lambda held: held["items"] if isinstance(held, dict) else held[-1]
+
+    def loss(node: Node) -> float:
+        return inside(getattr(node, read))[0] ** 2
+
+    with mt.Context() as ctx:
+        out = loss(node)
+    for tangent in (mt.grad(loss)(node), mt.vjp(loss, node)[1](1.0)[0], ctx.grad(out, node)):
+        assert inside(tangent.child) is inside(tangent.other)
+        assert numbers(inside(tangent.child)) == [1.0, 0.0]
+
+
 # -- cotangents of objects -----------------------------------------------------------------------------------------------
 
 
