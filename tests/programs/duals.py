@@ -1,8 +1,8 @@
 """Forward-mode derivatives by dual numbers, one scalar at a time: slow, short and independent of the library.
 
-A `Dual` is a number with its derivatives in all directions that a *level* follows. An array is an object array of
-duals. Levels nest: the number and the derivatives of an inner level may be duals of an outer one, which is what a
-gradient inside a differentiated program needs.
+A `Dual` is a number with its derivatives in all directions that a *level* follows. The number may be complex; directions
+are real, so a complex input has two. An array is an object array of duals. Levels nest: the number and the derivatives of
+an inner level may be duals of an outer one, which is what a gradient inside a differentiated program needs.
 
 `Reference` stands in for the module `mutangent` in a program's namespace, `numpy_of_duals` for `numpy`. Classes are
 plain attrs classes there, and recordings do not exist: a program just runs.
@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -85,6 +86,12 @@ class Dual:
     def __gt__(self, other: Any) -> bool:
         return bool(plain(self) > plain(other))
 
+    def __lt__(self, other: Any) -> bool:
+        return bool(plain(self) < plain(other))
+
+    def conjugate(self) -> Any:
+        return conj(self)
+
 
 def settle(x: Any) -> Any:
     """The number without the levels that are no longer followed, from the outside inwards."""
@@ -118,15 +125,36 @@ def binary(a: Any, b: Any, value: Callable[..., Any], slopes: Callable[..., tupl
     return Dual(level, result, eps)
 
 
+def each(x: np.ndarray, f: Callable[[Any], Any]) -> np.ndarray:
+    """An array of the same layout, which decides whether `reshape` gives a view."""
+    y = np.empty_like(x, object)
+    for index in np.ndindex(x.shape):
+        y[index] = f(x[index])
+    return y
+
+
 def unary(x: Any, value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Any:
     """A function of one number, or of each element of an array."""
     if isinstance(x, np.ndarray):
-        return np.array([unary(item, value, slope) for item in x.flat], object).reshape(x.shape)
+        return each(x, lambda item: unary(item, value, slope))
     x = settle(x)
     if not isinstance(x, Dual):
         return value(x)
     result = value(x.re)
     return result if x.level <= LEVELS.paused_up_to else Dual(x.level, result, x.eps * slope(x.re))
+
+
+def linear(x: Any, f: Callable[[Any], Any]) -> Any:
+    """A function of numbers that is linear over the reals, of a number or of each element of an array."""
+    if isinstance(x, np.ndarray):
+        return each(x, lambda item: linear(item, f))
+    x = settle(x)
+    if not isinstance(x, Dual):
+        return f(x)
+    result = linear(x.re, f)
+    if x.level <= LEVELS.paused_up_to:
+        return result
+    return Dual(x.level, result, np.array([linear(item, f) for item in x.eps]))
 
 
 def reciprocal(x: Any) -> Any:
@@ -135,12 +163,27 @@ def reciprocal(x: Any) -> Any:
     )
 
 
+def into(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function with NumPy's `out` and `where`."""
+
+    def with_out(x: Any, out: Any = None, where: Any = True) -> Any:
+        y = function(x)
+        if out is None:
+            return y
+        np.copyto(out, y, where=where)
+        return out
+
+    return with_out
+
+
+@into
 def tanh(x: Any) -> Any:
     return unary(
         x, lambda a: tanh(a) if isinstance(a, Dual) else np.tanh(a), lambda a: 1.0 - tanh(a) * tanh(a)
     )
 
 
+@into
 def sin(x: Any) -> Any:
     return unary(x, lambda a: sin(a) if isinstance(a, Dual) else np.sin(a), cos)
 
@@ -149,26 +192,115 @@ def cos(x: Any) -> Any:
     return unary(x, lambda a: cos(a) if isinstance(a, Dual) else np.cos(a), lambda a: -sin(a))
 
 
+def exp(x: Any) -> Any:
+    return unary(x, lambda a: exp(a) if isinstance(a, Dual) else np.exp(a), exp)
+
+
+def sqrt(x: Any) -> Any:
+    return unary(
+        x, lambda a: sqrt(a) if isinstance(a, Dual) else np.sqrt(a), lambda a: 0.5 * reciprocal(sqrt(a))
+    )
+
+
+def real(x: Any) -> Any:
+    return linear(x, np.real)
+
+
+def imag(x: Any) -> Any:
+    return linear(x, np.imag)
+
+
+def conj(x: Any) -> Any:
+    return linear(x, np.conj)
+
+
+def absolute(x: Any) -> Any:
+    """|x|, with the derivative 0 at 0."""
+    if isinstance(x, np.ndarray):
+        return each(x, absolute)
+    if not np.iscomplexobj(plain(x)):
+        return x * float(np.sign(plain(x)))
+    return sqrt(real(x) * real(x) + imag(x) * imag(x)) if plain(x) else 0.0 * real(x)
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """The larger one; equal ones have equal shares."""
+    x, y = np.broadcast_arrays(np.asarray(x, object), np.asarray(y, object))
+    pairs = zip(x.flat, y.flat, strict=True)
+    larger = [0.5 * (a + b) if plain(a) == plain(b) else max(b, a) for a, b in pairs]
+    return np.array([*larger, None], object)[:-1].reshape(x.shape)
+
+
+class Part:
+    """The real or imaginary part of an array, which can be written; `getattr(x, name)` of NumPy."""
+
+    def __init__(self, whole: np.ndarray, name: str) -> None:
+        self.whole = whole
+        self.name = name
+
+    def __getitem__(self, index: Any) -> Any:
+        return (real if self.name == "real" else imag)(self.whole)[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.name == "real":
+            self.whole[index] = value + 1j * imag(self.whole[index])
+        else:
+            self.whole[index] = real(self.whole[index]) + 1j * value
+
+    def __imul__(self, factor: Any) -> Self:
+        self[:] = self[:] * factor
+        return self
+
+
 # Arrays are object arrays throughout, so that a dual can be written into any of them.
 numpy_of_duals = types.SimpleNamespace(
     tanh=tanh,
     sin=sin,
-    sum=np.sum,
+    exp=exp,
+    real=real,
+    imag=imag,
+    conj=conj,
+    abs=absolute,
+    maximum=maximum,
     stack=lambda items: np.stack(items).astype(object),
-    concatenate=np.concatenate,
     zeros=lambda length: np.array([0.0] * length, object),
+    ones=lambda length: np.array([1.0] * length, object),
+    zeros_like=lambda x: np.array([0.0] * x.size, object).reshape(x.shape),
     array=lambda items, dtype=None: np.array(items, object),
-    ndarray=np.ndarray,
     float32=None,
+    complex64=None,
+    # These do with an array of objects what they do with an array of numbers.
+    **{
+        name: getattr(np, name)
+        for name in (
+            *(
+                "sum",
+                "concatenate",
+                "split",
+                "where",
+                "diagonal",
+                "ravel",
+                "swapaxes",
+                "squeeze",
+                "expand_dims",
+            ),
+            *("moveaxis", "flip", "atleast_2d", "transpose", "ndarray", "random"),
+            *("add", "subtract", "multiply", "matmul", "copyto", "put", "place", "putmask", "fill_diagonal"),
+        )
+    },
 )
 
 
 def seeded(value: Any, level: int, first: int, directions: int) -> Any:
-    """A number or array as an input of a level: direction `first` is its first element."""
+    """A number or array as an input of a level: direction `first` is its first element, or the real part of that."""
     unit = np.eye(directions)
     if isinstance(value, np.ndarray):
-        duals = [Dual(level, item, unit[first + k]) for k, item in enumerate(value.flat)]
-        return np.array([*duals, None], object)[:-1].reshape(value.shape)
+        if any(np.iscomplexobj(plain(item)) for item in value.flat):
+            unit = (unit + 1j * np.roll(unit, -1, axis=0))[first::2]
+        else:
+            unit = unit[first:]
+        units = iter(unit)
+        return each(value, lambda item: Dual(level, item, next(units)))
     return Dual(level, value, unit[first])
 
 
@@ -201,7 +333,7 @@ def field(**kwargs: Any) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    return np.array([plain(item) for item in x], object) if isinstance(x, np.ndarray) else plain(x)
+    return each(x, plain) if isinstance(x, np.ndarray) else plain(x)
 
 
 @contextlib.contextmanager
@@ -214,30 +346,77 @@ def pause() -> Iterator[None]:
         LEVELS.paused_up_to = before
 
 
+def derivatives_of_call(f: Callable[..., Any], args: Any, seeds: Any, directions: int) -> Any:
+    """The value of `f` and its derivatives.
+
+    `seeds` gives, for each argument that is followed, its form as an input of a level. An object among the arguments is
+    followed by its field x.
+    """
+    before = Before([args, f.__defaults__, REACHES])
+    level = LEVELS.new()
+    given = list(args)
+    try:
+        for k, seed in seeds.items():
+            if attrs.has(type(args[k])):
+                object.__setattr__(args[k], "x", seed(args[k].x, level))
+            else:
+                given[k] = seed(args[k], level)
+        out = f(*given)
+    except BaseException:
+        before.put_back()
+        raise
+    finally:
+        LEVELS.open.discard(level)
+    return out, derivatives(out, level, directions)
+
+
+def tangent_of(source: Any, slopes: np.ndarray) -> Any:
+    """Derivatives in the form of what they were taken with respect to."""
+    if attrs.has(type(source)):
+        return types.SimpleNamespace(x=slopes[0])
+    return slopes if isinstance(source, np.ndarray) else slopes[0]
+
+
+def vjp(f: Callable[..., Any], *args: Any) -> Any:
+    ends = np.cumsum([np.size(source) for source in args])
+    places = [slice(end - np.size(source), end) for source, end in zip(args, ends, strict=True)]
+
+    def seed(k: int) -> Callable[[Any, int], Any]:
+        return lambda value, level: seeded(value, level, places[k].start, ends[-1])
+
+    out, slopes = derivatives_of_call(f, args, {k: seed(k) for k in range(len(args))}, ends[-1])
+
+    def pullback(bar: Any) -> Any:
+        return tuple(
+            tangent_of(source, bar * slopes[place]) for source, place in zip(args, places, strict=True)
+        )
+
+    return out, pullback
+
+
+def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """Of numbers; an object's tangent is `ZeroTangent()`."""
+
+    def along(tangent: Any) -> Callable[[Any, int], Dual]:
+        return lambda value, level: Dual(level, value, np.array([tangent]))
+
+    seeds = {k: along(tangent) for k, tangent in enumerate(tangents) if tangent is not None}
+    out, slopes = derivatives_of_call(f, primals, seeds, 1)
+    return out, slopes[0]
+
+
+def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    return (jvp(grad(f), primals, tangents)[1],)
+
+
 def value_and_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """The value of `f` and its derivatives with respect to a number, an array, or the field x of an object."""
 
     def call(*args: Any) -> Any:
-        args_list = list(args)
-        source = args[argnums]
-        before = Before([args, f.__defaults__, REACHES])
-        level = LEVELS.new()
-        try:
-            directions = np.size(source)
-            if attrs.has(type(source)):
-                object.__setattr__(source, "x", seeded(source.x, level, 0, 1))
-            else:
-                args_list[argnums] = seeded(source, level, 0, directions)
-            out = f(*args_list)
-        except BaseException:
-            before.put_back()
-            raise
-        finally:
-            LEVELS.open.discard(level)
-        slopes = derivatives(out, level, directions)
-        if attrs.has(type(source)):
-            return out, types.SimpleNamespace(x=slopes[0])
-        return out, slopes if isinstance(source, np.ndarray) else slopes[0]
+        size = np.size(args[argnums])
+        seeds = {argnums: lambda value, level: seeded(value, level, 0, size)}
+        out, slopes = derivatives_of_call(f, args, seeds, size)
+        return out, tangent_of(args[argnums], slopes)
 
     return call
 
@@ -246,14 +425,28 @@ def grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return lambda *args: value_and_grad(f, argnums)(*args)[1]
 
 
+def checkpoint_sequence(step: Callable[[Any], Any], xs: Any, segments: int) -> list[Any]:
+    return [step(x) for x in xs]
+
+
+def differentiable(cls: type | None = None, **options: Any) -> Any:
+    """`attrs.define`; a class that attrs has made already stays as it is."""
+    return cls if cls is not None and attrs.has(cls) else attrs.define(cls, **options)
+
+
 Reference = types.SimpleNamespace(
-    differentiable=attrs.define,
+    differentiable=differentiable,
     field=field,
     primitive=Primitive,
     stop_gradient=stop_gradient,
     primal=stop_gradient,
     pause=pause,
     checkpoint=lambda f: f,
+    checkpoint_sequence=checkpoint_sequence,
+    vjp=vjp,
+    jvp=jvp,
+    hvp=hvp,
+    ZeroTangent=lambda: None,
     grad=grad,
     value_and_grad=value_and_grad,
 )
@@ -280,7 +473,7 @@ class Before:
             elif isinstance(value, dict):
                 held = dict(value)
                 pending += held.values()
-            elif isinstance(value, list | tuple):
+            elif isinstance(value, list | tuple | deque):
                 held = list(value)
                 pending += held
             else:
@@ -294,6 +487,9 @@ class Before:
                 value.update(held)
             elif isinstance(value, list | np.ndarray):
                 value[:] = held
+            elif isinstance(value, deque):
+                value.clear()
+                value.extend(held)
             elif not isinstance(value, tuple):
                 for name, part in held.items():
                     object.__setattr__(value, name, part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import attrs
@@ -27,7 +27,7 @@ def parts_of(value: Any) -> list[Any]:
         return list(fields_of(value).values())
     if isinstance(value, dict):
         return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else []
+    return list(value) if isinstance(value, list | tuple | deque) else []
 
 
 # -- pictures -----------------------------------------------------------------------------------------------------------
@@ -45,6 +45,7 @@ class Picture:
         self.held: list[Any] = [] if before is None else list(before.held)  # so that ids stay valid
         self.prefix = "old" if before is None else "new"
         self.lines: list[str] = []
+        self.draws: list[str] = []  # the states of random generators, which no recording puts back
         self.pending: deque[Any] = deque()
         self.seen: set[int] = set()
         self.lines.append(f"roots: {self.text(roots)}")
@@ -53,7 +54,7 @@ class Picture:
         self.lines += self.shared_memory()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Picture) and self.lines == other.lines
+        return isinstance(other, Picture) and (self.lines, self.draws) == (other.lines, other.draws)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -73,9 +74,10 @@ class Picture:
         kind = type(value)
         if kind is mt.TracedArray:
             raise AssertionError(f"a traced value is in reach: {value!r}")
-        if attrs.has(kind) or kind in {list, dict, tuple, xp.ndarray}:
+        kinds = {list, dict, deque, defaultdict, xp.ndarray, np.random.Generator}
+        if attrs.has(kind) or kind in kinds or isinstance(value, tuple):
             return self.label(value)
-        if isinstance(value, float | np.generic | int | str) or value is None:
+        if isinstance(value, float | complex | np.generic | int | str) or value is None:
             return f"{kind.__name__} {value!r}"
         raise AssertionError(f"a program left a {kind.__name__}: {value!r}")
 
@@ -89,8 +91,12 @@ class Picture:
             )
         if isinstance(value, dict):
             return f"{head} {{{', '.join(f'{key!r}: {self.text(part)}' for key, part in value.items())}}}"
-        if isinstance(value, list | tuple):
-            return f"{head} [{', '.join(map(self.text, value))}]"
+        if isinstance(value, list | tuple | deque):
+            length = f" of {value.maxlen}" if isinstance(value, deque) else ""
+            return f"{head}{length} [{', '.join(map(self.text, value))}]"
+        if isinstance(value, np.random.Generator):
+            self.draws.append(f"{head} {value.bit_generator.state}")
+            return head
         writeable = getattr(value.flags, "writeable", True)  # CuPy's arrays always are
         return f"{head} {value.dtype} {value.shape} {writeable} {value.tolist()}"
 
@@ -122,12 +128,22 @@ def traced_in_reach(roots: Any) -> list[Any]:
     return found
 
 
+def is_complex(value: Any) -> bool:
+    """Whether an array is complex, also one of objects as the reference has them."""
+    if getattr(value, "dtype", np.dtype(float)).kind == "O":
+        return any(type(item) is complex for item in np.ravel(value))
+    return np.iscomplexobj(value)
+
+
 # -- forms --------------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Leaf:
-    """A float or an array: elements `first` to `first + size` of the gradient as one vector."""
+    """A float or an array: elements `first` to `first + size` of the gradient as one vector.
+
+    A complex number has two, its real and its imaginary part.
+    """
 
     first: int
     size: int
@@ -162,10 +178,10 @@ class Form:
 
     def visit(self, value: Any) -> Any:
         if isinstance(value, float | np.floating) or type(value) in {xp.ndarray, np.ndarray}:
-            leaf = Leaf(self.size, np.size(value), value)
+            leaf = Leaf(self.size, np.size(value) * (2 if is_complex(value) else 1), value)
             self.size += leaf.size
             return leaf
-        if attrs.has(type(value)) or isinstance(value, list | dict | tuple):
+        if attrs.has(type(value)) or isinstance(value, list | dict | tuple | deque):
             shape = self.shapes.get(id(value))
             if shape is None or isinstance(value, tuple):
                 shape = self.shapes[id(value)] = Shape(value)
@@ -189,13 +205,14 @@ def tangents_along(form: Form, vector: np.ndarray) -> tuple[Any, ...]:
         if isinstance(part, Leaf):
             numbers = vector[part.first : part.first + part.size]
             if isinstance(part.like, xp.ndarray):
+                numbers = numbers.view(complex) if is_complex(part.like) else numbers
                 return xp.array(numbers.reshape(part.like.shape), part.like.dtype)
             return type(part.like)(numbers[0])
         value = part.value
         if isinstance(value, tuple):
-            return tuple(tangent_of(each) for each in part.parts.values())
+            return like_tuple(value, [tangent_of(each) for each in part.parts.values()])
         if id(part) not in made:
-            made[id(part)] = mt.Tangent(type(value)) if attrs.has(type(value)) else type(value)()
+            made[id(part)] = mt.Tangent(type(value)) if attrs.has(type(value)) else kind_of_tangent(value)()
             pending.append((part, made[id(part)]))
         return made[id(part)]
 
@@ -210,6 +227,18 @@ def tangents_along(form: Form, vector: np.ndarray) -> tuple[Any, ...]:
             else:
                 tangent.append(tangent_of(part))
     return roots
+
+
+def kind_of_tangent(value: Any) -> type:
+    """The type of the tangent of a container."""
+    if isinstance(value, tuple):
+        return type(value)
+    return dict if isinstance(value, dict) else list
+
+
+def like_tuple(value: Any, items: list[Any]) -> Any:
+    """A tuple, or a named tuple like `value`, of other items."""
+    return tuple(items) if type(value) is tuple else type(value)(*items)
 
 
 def named_parts(value: Any) -> list[tuple[Any, Any]]:
@@ -255,6 +284,7 @@ class Reading:
                 assert (tangent.shape, tangent.dtype) == (leaf.like.shape, leaf.like.dtype), where
                 assert not overlap(tangent, leaf.like), f"{where}: the tangent is the value itself"
             numbers = np.ravel(to_host(xp, tangent))
+            numbers = numbers.view(numbers.real.dtype) if np.iscomplexobj(numbers) else numbers
         place = self.vector[leaf.first : leaf.first + leaf.size]
         assert np.isnan(place).all() or np.array_equal(place, numbers), f"{where}: {place} and {numbers}"
         place[:] = numbers
@@ -268,7 +298,8 @@ class Reading:
             owner = self.owners.setdefault(id(tangent), value)
             assert owner is value, f"{where}: one tangent for two objects"
             return [(part, tangent[name], f"{where}.{name}") for name, part in shape.parts.items()]
-        assert type(tangent) is type(value), f"{where}: {tangent!r} for a {type(value).__name__}"
+        kind = kind_of_tangent(value)
+        assert type(tangent) is kind, f"{where}: {tangent!r} for a {type(value).__name__}"
         assert len(tangent) == len(shape.parts), (
             f"{where}: {len(tangent)} tangents for {len(shape.parts)} items"
         )

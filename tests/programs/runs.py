@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import attrs
 import numpy as np
 
 from tests.programs import duals
-from tests.programs.pictures import Form, Leaf, Picture, Shape
+from tests.programs.pictures import Form, Leaf, Picture, Shape, like_tuple
 from tests.programs.programs import Program
 from tests.programs.worlds import Births, library_names, reference_names
 
@@ -49,15 +50,16 @@ def reference(program: Program) -> tuple[Any, np.ndarray]:
         if part is None:
             return value
         if isinstance(value, tuple):
-            return tuple(seed(part.parts[k], item) for k, item in enumerate(value))
+            return like_tuple(value, [seed(part.parts[k], item) for k, item in enumerate(value)])
         return value
 
     def seed_shape(shape: Shape) -> None:
         value = shape.value
         if isinstance(value, dict):
             value.update({key: seed(shape.parts[key], item) for key, item in value.items()})
-        elif isinstance(value, list):
-            value[:] = [seed(shape.parts[k], item) for k, item in enumerate(value)]
+        elif isinstance(value, list | deque):
+            for k, item in enumerate(list(value)):
+                value[k] = seed(shape.parts[k], item)
         elif attrs.has(type(value)):
             for name, part in shape.parts.items():
                 object.__setattr__(value, name, seed(part, getattr(value, name)))

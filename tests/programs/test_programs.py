@@ -8,6 +8,7 @@ classes, graph and program as one Python text. For a long search::
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ import mutangent as mt
 from tests.arrays.namespace import to_host
 from tests.programs.pictures import Form, Picture, Reading, tangents_along, traced_in_reach, xp
 from tests.programs.programs import Program, chunked_programs, programs
+from tests.programs.rows import CONTAINERS, IN_PLACE, OBJECTS
 from tests.programs.runs import ARGNUMS, Run, reference
 from tests.programs.worlds import Boom
 
@@ -78,10 +80,10 @@ class Carrier:
     bag: list[float]
 
 
-def by_context(run: Run) -> tuple[Any, Reading]:
+def by_context(run: Run, **options: bool) -> tuple[Any, Reading]:
     a, b, s, w, bag = run.args
     carrier = Carrier(bag)  # a context knows a list by the field that it lies in
-    with mt.Context() as ctx:
+    with mt.Context(**options) as ctx:
         watched = [ctx.watch(s), ctx.watch(w)]
         out = run.f(a, b, *watched, carrier.bag)
     assert carrier.bag is bag
@@ -107,13 +109,31 @@ def by_context(run: Run) -> tuple[Any, Reading]:
     return mt.primal(out), reading
 
 
-WAYS = {"value_and_grad": by_value_and_grad, "vjp": by_vjp, "Context": by_context}
+def by_diagnosis(run: Run) -> tuple[Any, Reading]:
+    return by_context(run, history=True, check_finite=True)
+
+
+WAYS = {
+    "value_and_grad": by_value_and_grad,
+    "vjp": by_vjp,
+    "Context": by_context,
+    "diagnosis": by_diagnosis,
+}
+EVERY_WAY = [*WAYS, "jvp"]
+
+# What is refused, though the result would have been right; each is on the page of known limitations.
+REFUSED = (
+    "a user's rule that was called before may read it",
+    "a user's rule or a checkpointed function returned it",
+    "that shares memory with it. Hold the array once",
+)
+
 
 # -- the properties ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(45)
+@examples(25)
 @given(program=programs())
 def test_a_recorded_run_leaves_what_the_plain_run_leaves(way: str, program: Program) -> None:
     plain, recorded = Run(program), Run(program)
@@ -121,12 +141,12 @@ def test_a_recorded_run_leaves_what_the_plain_run_leaves(way: str, program: Prog
     recorded_value, _ = WAYS[way](recorded)
     assert type(recorded_value) is type(value)
     assert repr(recorded_value) == repr(value)
-    assert recorded.now().lines == plain.now().lines
+    assert recorded.now() == plain.now()
     assert traced_in_reach([recorded.roots, recorded_value]) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(45)
+@examples(25)
 @given(program=programs())
 def test_gradients_equal_those_of_dual_numbers(way: str, program: Program) -> None:
     run = Run(program)
@@ -136,24 +156,38 @@ def test_gradients_equal_those_of_dual_numbers(way: str, program: Program) -> No
     assert_close(reading.vector, expected, program)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@examples(30)
-@given(program=programs(in_place=True))
-def test_arrays_written_in_place_are_right_or_refused(way: str, program: Program) -> None:
+def assert_right_or_refused(way: str, program: Program, seed: int = 0) -> None:
+    """A recorded run leaves what the plain run leaves and has the gradient of the reference, or leaves everything alone."""
     plain, recorded = Run(program), Run(program)
-    # Refused is, for example, to write a traced value into an array that is not traced.
-    refusals = (mt.TracedValueError, mt.InPlaceError)
+    value = plain.f(*plain.args)
     try:
-        plain.f(*plain.args)
-        _, reading = WAYS[way](recorded)
-    except refusals:
-        assert recorded.now().lines == recorded.before.lines
+        if way == "jvp":
+            recorded_value, slope, direction = by_jvp(recorded, seed)
+        else:
+            recorded_value, reading = WAYS[way](recorded)
+    except mt.InPlaceError as error:
+        if not any(reason in str(error) for reason in REFUSED):
+            raise
+        unchanged = recorded.now().lines == recorded.before.lines
+        assert unchanged
+        return
+    assert repr(recorded_value) == repr(value)
+    assert recorded.now() == plain.now()
+    assert traced_in_reach([recorded.roots, recorded_value]) == []
+    if way == "jvp":
+        assert_slope(slope, direction, reference(program)[1], program)
     else:
-        assert recorded.now().lines == plain.now().lines
         assert_close(reading.vector, reference(program)[1], program)
 
 
-@examples(45)
+@pytest.mark.parametrize("way", EVERY_WAY)
+@examples(25)
+@given(program=programs(in_place=True))
+def test_arrays_written_in_place_are_right_or_refused(way: str, program: Program) -> None:
+    assert_right_or_refused(way, program)
+
+
+@examples(25)
 @given(program=programs())
 def test_all_ways_to_differentiate_agree(program: Program) -> None:
     readings = [way(Run(program))[1].vector for way in WAYS.values()]
@@ -180,54 +214,47 @@ def assert_slope(slope: float, direction: np.ndarray, expected: np.ndarray, prog
     assert slope == pytest.approx(np.dot(expected, direction), rel=tolerance, abs=tolerance * scale)
 
 
-@examples(45)
+@examples(25)
 @given(program=programs(), seed=st.integers(0, 99))
 def test_forward_mode_leaves_the_same_and_equals_dual_numbers(program: Program, seed: int) -> None:
     plain, recorded = Run(program), Run(program)
     value = plain.f(*plain.args)
     pushed, slope, direction = by_jvp(recorded, seed)
     assert repr(pushed) == repr(value)
-    assert recorded.now().lines == plain.now().lines
+    assert recorded.now() == plain.now()
     assert traced_in_reach([recorded.roots, pushed]) == []
     assert_slope(slope, direction, reference(program)[1], program)
 
 
-@examples(30)
-@given(program=programs(in_place=True), seed=st.integers(0, 99))
-def test_forward_mode_in_place_is_right_or_refused(program: Program, seed: int) -> None:
-    plain, recorded = Run(program), Run(program)
-    try:
-        plain.f(*plain.args)
-        _, slope, direction = by_jvp(recorded, seed)
-    except (mt.TracedValueError, mt.InPlaceError):
-        assert recorded.now().lines == recorded.before.lines
-    else:
-        assert recorded.now().lines == plain.now().lines
-        assert_slope(slope, direction, reference(program)[1], program)
+@pytest.mark.parametrize("table", [OBJECTS, CONTAINERS, IN_PLACE], ids=["objects", "containers", "in place"])
+def test_every_kind_of_statement_is_right_or_refused(table: tuple[str, ...]) -> None:
+    for row in dict.fromkeys(table):
+
+        @examples(2)
+        @given(
+            way=st.sampled_from(EVERY_WAY),
+            program=programs(max_size=2, middle=row, in_place=table is IN_PLACE),
+        )
+        def check(way: str, program: Program) -> None:
+            assert_right_or_refused(way, program)
+
+        check()
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------------
 
-CHECKPOINTED = {**WAYS, "jvp": None}
 
-
-@pytest.mark.parametrize("way", CHECKPOINTED)
-@examples(30)
+@pytest.mark.parametrize("way", EVERY_WAY)
+@examples(25)
 @given(program=programs(checkpointed=True))
 def test_programs_with_checkpoints_are_right(way: str, program: Program) -> None:
-    plain, recorded = Run(program), Run(program)
-    value = plain.f(*plain.args)
-    if way == "jvp":
-        recorded_value, slope, direction = by_jvp(recorded, 0)
-    else:
-        recorded_value, reading = WAYS[way](recorded)
-    assert repr(recorded_value) == repr(value)
-    assert recorded.now().lines == plain.now().lines
-    assert traced_in_reach([recorded.roots, recorded_value]) == []
-    if way == "jvp":
-        assert_slope(slope, direction, reference(program)[1], program)
-    else:
-        assert_close(reading.vector, reference(program)[1], program)
+    assert_right_or_refused(way, program)
+
+
+@examples(45)
+@given(way=st.sampled_from(EVERY_WAY), program=programs(checkpointed=True, in_place=True))
+def test_programs_with_checkpoints_that_write_arrays_are_right_or_refused(way: str, program: Program) -> None:
+    assert_right_or_refused(way, program)
 
 
 RAISING = {
@@ -248,11 +275,13 @@ RAISING = {
 def raising_programs(draw: Any) -> tuple[type[Exception], Program]:
     """A program that raises in the middle, and what it raises."""
     middle = draw(st.sampled_from(sorted(RAISING)))
-    return RAISING[middle], draw(programs(max_size=8, middle=middle, in_place=draw(st.booleans())))
+    return RAISING[middle], draw(
+        programs(max_size=8, middle=middle, in_place=draw(st.booleans()), random=False)
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
-@examples(30)
+@examples(22)
 @given(raising=raising_programs())
 def test_a_raise_leaves_everything_as_before_and_the_next_gradient_is_right(
     way: str, raising: tuple[type[Exception], Program]
@@ -304,14 +333,17 @@ DROPPED: dict[str, Callable[[Run], Any]] = {
 
 
 @pytest.mark.parametrize("way", DROPPED)
-@examples(30)
-@given(program=programs())
+@examples(22)
+@given(program=programs(checkpointed=True, in_place=True))
 def test_what_the_plain_run_frees_is_freed_with_the_gradient(way: str, program: Program) -> None:
     plain, recorded = Run(program), Run(program)
+    plain.names["collect"] = recorded.names["collect"] = lambda: None
     with no_garbage_collection():
         plain.f(*plain.args)
-        DROPPED[way](recorded)  # and drop what it gives
-        assert recorded.births.alive == plain.births.alive
+        with contextlib.suppress(mt.InPlaceError):
+            DROPPED[way](recorded)  # and drop what it gives
+            # What a checkpointed function makes is made twice.
+            assert sum(recorded.births.alive) == sum(plain.births.alive)
 
 
 # -- chunks ------------------------------------------------------------------------------------------------------------
@@ -327,13 +359,8 @@ def all_objects(run: Run, middle: Form, reading: Reading) -> mt.IdentityMap[mt.T
     return mt.IdentityMap((obj, reading.tangents[id(obj)]) for obj in middle.objects())
 
 
-@pytest.mark.parametrize("form_of_cotangents", [roots_only, all_objects])
-@examples(40)
-@given(program=chunked_programs())
-def test_two_chunks_chained_by_cotangents_of_objects_equal_the_whole(
-    form_of_cotangents: Callable[..., Any], program: Program
-) -> None:
-    run = Run(program)
+def chain(run: Run, form_of_cotangents: Callable[..., Any]) -> Reading:
+    """The gradient of `second` after `first`, by the cotangents of what `first` returned and of what it left in objects."""
     first, second = run.names["first"], run.names["second"]
     (t, u), first_back = mt.vjp(lambda *args: first(*args[:5]), *run.roots)
     middle = Form(run.roots)
@@ -351,8 +378,25 @@ def test_two_chunks_chained_by_cotangents_of_objects_equal_the_whole(
     bag = run.form.root.parts[4]
     for k, part in bag.parts.items():  # nor does an unused list
         assert chained.vector[part.first] == 0.0, k
+    return chained
+
+
+@pytest.mark.parametrize("form_of_cotangents", [roots_only, all_objects])
+@examples(30)
+@given(program=st.one_of(chunked_programs(), chunked_programs(in_place=True)))
+def test_two_chunks_chained_by_cotangents_of_objects_equal_the_whole(
+    form_of_cotangents: Callable[..., Any], program: Program
+) -> None:
+    run = Run(program)
+    try:
+        chained = chain(run, form_of_cotangents)
+    except mt.InPlaceError as error:
+        # Or the second part wrote what the first one had read.
+        if not any(reason in str(error) for reason in (*REFUSED, "before its pullback ran")):
+            raise
+        return
     assert_close(chained.vector, reference(program)[1], program)
-    assert Picture(run.roots, run.before).lines == finished(program).lines
+    assert run.now() == finished(program)
 
 
 def finished(program: Program) -> Picture:

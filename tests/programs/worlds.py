@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import types
 import weakref
+from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -16,12 +18,21 @@ import mutangent as mt
 from tests.programs import duals
 
 CLASSES = """
+class Point(NamedTuple):
+    p: float
+    q: np.ndarray
+    r: object
+
+def mixed(grid, W, s):
+    grid = np.tanh(grid @ W + s)
+    return grid, np.sum(grid @ W.T)
+
 def relaxed(x, v, s):
     x = np.tanh(x * s + 0.25)
     v = np.sin(v * s)
     return x, v, x + np.sum(v)
 
-@mt.differentiable(frozen=True, slots={const_slots})
+{const_decorators}
 class Const:
     p: float
     q: np.ndarray
@@ -39,6 +50,17 @@ class Node:
     nodes: list = attrs.field(default=attrs.Factory(lambda self: [self.child], takes_self=True))
     pair: tuple = attrs.field(default=attrs.Factory(lambda self: (self.x, self.v, self.child), takes_self=True))
     table: dict = attrs.field(default=attrs.Factory(lambda self: {{"a": self.x, "b": 0.75}}, takes_self=True))
+    W: np.ndarray = attrs.field(default=attrs.Factory(
+        lambda self: np.stack([self.v, 0.5 * self.v, np.sin(self.v)]), takes_self=True))
+    grid: np.ndarray = attrs.field(default=attrs.Factory(
+        lambda self: np.stack([self.v, -1.0 * self.v]), takes_self=True))
+    z: np.ndarray = attrs.field(default=attrs.Factory(lambda self: (0.5 - 0.25j) * self.v, takes_self=True))
+    window: deque = attrs.field(default=attrs.Factory(lambda self: deque([self.x, 0.5], maxlen=3), takes_self=True))
+    tally: dict = attrs.field(factory=lambda: defaultdict(float, a=0.5, b=-0.25))
+    point: Point = attrs.field(default=attrs.Factory(lambda self: Point(0.5, self.v, self.child), takes_self=True))
+    nest: dict = attrs.field(default=attrs.Factory(
+        lambda self: {{"rows": [self.v, 2.0 * self.v], "deep": ({{"k": self.x}}, self.y)}}, takes_self=True))
+    rng: object = attrs.field(factory=lambda: np.random.default_rng(7))
 
     @property
     def energy(self):
@@ -72,6 +94,21 @@ class Node:
             return mt.Tangent(type(self), x=x_bar, v=v_bar), s_bar
 
         return out, relax_pullback
+
+    @mt.primitive
+    def mix(self, s):
+        self.grid, out = mixed(self.grid, self.W, s)
+        return out
+
+    @mix.rrule
+    def mix(self, s):
+        (self.grid, out), back = mt.vjp(mixed, self.grid, self.W, s)
+
+        def mix_pullback(out_bar, written):
+            grid_bar, W_bar, s_bar = back((written[self].grid, out_bar))
+            return mt.Tangent(type(self), grid=grid_bar, W=W_bar), s_bar
+
+        return out, mix_pullback
 
     def pushed(self, s):
         self.child.x = np.tanh(self.child.x * s + self.x)
@@ -119,6 +156,7 @@ class Variant:
     const_slots: bool
     converters: bool
     hook: bool
+    over_attrs: bool  # whether capture is put over a class that attrs has made already
 
     @property
     def source(self) -> str:
@@ -126,7 +164,11 @@ class Variant:
             slots=self.slots,
             # attrs forgets what a class with a __dict__ adds to one with slots when it copies.
             sub_slots=self.sub_slots or self.slots,
-            const_slots=self.const_slots,
+            const_decorators=(
+                f"@mt.differentiable\n@attrs.frozen(slots={self.const_slots})"
+                if self.over_attrs
+                else f"@mt.differentiable(frozen=True, slots={self.const_slots})"
+            ),
             float_options="converter=as_float, validator=is_float" if self.converters else "",
             array_options="converter=as_array, validator=is_array" if self.converters else "",
             hook=", on_setattr=weaken" if self.hook else "",
@@ -176,15 +218,23 @@ def put(obj: Any, name: str, value: Any) -> None:
         object.__setattr__(obj, name, value)
 
 
-def program_numpy() -> Any:
-    """The module that a program knows as `np`: its stacks of numbers are arrays of the suite's library."""
-    if np.ndarray.__module__ == "numpy":
-        return np
-    one, names = np.ones(1), "tanh sin sum concatenate zeros array ndarray float32"
-    return types.SimpleNamespace(
-        **{name: getattr(np, name) for name in names.split()},
-        stack=lambda items: np.concatenate([item * one for item in items]),
-    )
+class FieldsOf:
+    """The fields of an object with slots, as `vars` gives them for one with a `__dict__`."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        object.__setattr__(self.obj, name, value)
+
+    def update(self, **values: Any) -> None:
+        for name, value in values.items():
+            self[name] = value
+
+
+def vars_of(obj: Any) -> Any:
+    """Where the fields of an object lie; to write there is to go past hooks and converters."""
+    return vars(obj) if "x" in getattr(obj, "__dict__", {}) else FieldsOf(obj)
 
 
 def _names(**more: Any) -> dict[str, Any]:
@@ -196,6 +246,11 @@ def _names(**more: Any) -> dict[str, Any]:
         "Boom": Boom,
         "taken": taken,
         "put": put,
+        "vars_of": vars_of,
+        "apart": lambda f: lambda arguments: f(*arguments),
+        "deque": deque,
+        "defaultdict": defaultdict,
+        "NamedTuple": NamedTuple,
         "weaken": lambda instance, attribute, value: 0.875 * value,
         **more,
     }
@@ -206,12 +261,14 @@ def library_names(variant: Variant) -> types.MappingProxyType[str, Any]:
     """The names that a program sees in the library's world."""
     names = _names(
         mt=mt,
-        np=program_numpy(),
+        np=np,
         as_float=float,
         as_array=np.asarray,
         is_float=attrs.validators.instance_of(float),
         is_array=attrs.validators.instance_of(np.ndarray),
         context_grad=context_grad,
+        part=getattr,
+        collect=lambda: gc.collect(0),
     )
     exec(variant.source, names)
     return types.MappingProxyType(names)
@@ -229,6 +286,8 @@ def reference_names(variant: Variant) -> types.MappingProxyType[str, Any]:
         is_array=attrs.validators.instance_of(duals.numpy_of_duals.ndarray),
         context_grad=lambda f, source, *args: duals.grad(f)(source, *args),
         born=lambda made: made,
+        part=duals.Part,
+        collect=lambda: None,
     )
     exec(variant.source, names)
     return types.MappingProxyType(names)
