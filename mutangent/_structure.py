@@ -304,8 +304,10 @@ class Lifter:
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
         if isinstance(value, set | bytearray) or (
-            is_array(value) and value.dtype.kind in "biu" and value.nbytes <= COPIED_BYTES
+            is_array(value) and value.dtype.kind in "biuO" and value.nbytes <= COPIED_BYTES
         ):
+            if is_array(value) and value.dtype.kind == "O":
+                refuse_unfollowed(value, where, self.is_captured)
             return self.containers.copy_of(value), None
         self.containers.meet_bystander(value)
         refuse_unfollowed(value, where, self.is_captured)
@@ -392,6 +394,8 @@ def unfollowed_items(value: Any) -> list[Any] | None:
     if isinstance(value, MappingProxyType):
         return list(value.values())
     if is_array(value):
+        if value.dtype.names is not None:
+            return [value[name] for name in value.dtype.names]
         return list(value.flat) if value.dtype.kind == "O" else None
     if (
         hasattr(value, "__dict__")
@@ -415,17 +419,23 @@ def refuse_own_fields(obj: Any) -> None:
             )
 
 
+def _kind_of(value: Any) -> str:
+    if not is_array(value):
+        return type(value).__name__
+    return "numpy.ndarray of objects" if value.dtype.names is None else "structured numpy.ndarray"
+
+
 def _refuse_unknown_container(value: Any, pending: list[Any], where: str) -> None:
     """Raise if a container of a kind that is not followed holds float arrays."""
     while pending:
         held = pending.pop()
         if type(held) is TracedArray or (is_array(held) and is_differentiable(held)):
-            kind = type(value).__name__
+            kind = _kind_of(value)
             raise NotCapturedError(
                 f"{where} is a {kind} that holds {describe(primal(held))}, and a {kind} is not followed, so its derivative "
                 "would be lost. Use a list, tuple, dict or deque, or a class with @mutangent.differentiable."
             )
-        pending += children(held) or ()
+        pending += children(held) or (unfollowed_items(held) if is_array(held) else None) or ()
 
 
 class Lowerer:
@@ -548,9 +558,13 @@ class Lowerer:
                     "object's field or the function's argument."
                 )
         arrays = [made for made in copies if is_array(made.original)]
-        for made in arrays if len(arrays) > 1 else ():
+        for made in arrays:
             if made.is_changed():
                 refuse_overlap(made, arrays)
+                if made.working.dtype.kind == "O":
+                    _refuse_unknown_container(
+                        made.working, list(made.working.flat), "what a field or an argument holds"
+                    )
 
     def commit(self, copies: list[WorkingCopy]) -> None:
         """Give the originals what the function left in the working copies, which it changed."""

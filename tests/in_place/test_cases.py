@@ -498,6 +498,40 @@ def test_a_counter_that_is_an_argument_and_in_a_field_is_one(keyword):
         assert box.w is counts
 
 
+def test_an_array_of_objects_is_committed_and_undone_and_keeps_no_traced_value():
+    def loss(box, what):
+        box.w[0] = box.v[0] * 2 if what == "traced" else box.w[1]
+        if what == "raise":
+            raise KeyError
+        return box.v[0] ** 2
+
+    things = np.array([None, "text"], object)
+    box = Box(array(X), things)
+    with pytest.raises(KeyError):
+        mt.grad(loss)(box, "raise")
+    with pytest.raises(mt.NotCapturedError, match=r"numpy\.ndarray of objects that holds .* is not followed"):
+        mt.grad(loss)(box, "traced")
+    assert things.tolist() == [None, "text"]
+    np.testing.assert_array_equal(mt.grad(loss)(box, "plain").v, [2.0, 0.0, 0.0])
+    assert box.w is things
+    assert things.tolist() == ["text", "text"]
+
+
+def test_a_structured_array_with_float_fields_is_refused_in_a_field_and_welcome_as_data():
+    table = np.zeros(3, [("place", [("x", float, 2)]), ("mark", int)])
+
+    def loss(box, data):
+        return np.sum(box.v) * np.sum(data["place"]["x"] + 1.0) * len(box.w)
+
+    for held in (table, table["place"]):
+        with pytest.raises(
+            mt.NotCapturedError, match=r"Box\.w is a structured numpy\.ndarray that holds a numpy\.ndarray"
+        ):
+            mt.grad(loss)(Box(array(X), held), table)
+    marks = np.zeros(3, [("mark", int), ("name", "U3")])
+    np.testing.assert_array_equal(mt.grad(loss)(Box(array(X), marks), table).v, [18.0, 18.0, 18.0])
+
+
 def test_a_read_only_counter_is_read_only_in_a_recording():
     counts = np.array([1, 1, 1])
     counts.flags.writeable = False
