@@ -85,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     from tests.arrays.namespace import give_to_tests  # noqa: PLC0415 - it wraps CuPy
 
+    config.addinivalue_line("filterwarnings", "ignore::cupy._util.PerformanceWarning")
     give_to_tests(cupy)
     if arrays_of(config) == "cupy-host":
         from tests.arrays.cupy_on_host import on_host  # noqa: PLC0415 - it wraps CuPy
@@ -158,7 +159,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if why := WHY_NOT[arrays]():
                 item.add_marker(pytest.mark.skip(reason=why))
             elif why := reason_in(DIFFERENT, item.nodeid):
-                item.add_marker(pytest.mark.xfail(reason=why, strict=True))
+                # On a device some of it may pass: what the host's memory does not answer, for example.
+                item.add_marker(pytest.mark.xfail(reason=why, strict=arrays == "cupy-host"))
     on_device = [item for item in items if item.get_closest_marker("gpu")]
     why = WHY_NOT["cupy"]() if on_device else ""
     if why:

@@ -41,6 +41,7 @@ class Finding:
     name: str
     usable: bool
     text: str
+    failed: bool = False  # it is there, and does not do what it should
 
 
 def gradients(x: Any) -> Any:
@@ -74,7 +75,7 @@ def checked(name: str, move: Any, note: str = "") -> Finding:
     """Whether the published numbers come out with one array library."""
     wrong = list(wrong_numbers(move))
     text = "; ".join(wrong) if wrong else "the origin's gradients are right"
-    return Finding(name, not wrong, text + note)
+    return Finding(name, not wrong, text + note, failed=bool(wrong))
 
 
 def numpy_finding() -> Finding:
@@ -85,14 +86,22 @@ def numpy_finding() -> Finding:
 def cupy_finding() -> Finding:
     """CuPy, on the current device."""
     try:
-        cupy = cupy_with_device("CuPy")
+        cupy = cupy_with_device("running on a device")
     except (ImportError, RuntimeError) as error:
-        return Finding("CuPy", False, f"not usable: {error}")
-    names = [
-        cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
-        for number in range(cupy.cuda.runtime.getDeviceCount())
-    ]
-    return checked(f"CuPy {cupy.__version__}", cupy.asarray, f"; devices: {', '.join(names)}")
+        reason = str(error).removesuffix(", or see what `python -m mutangent` says.")
+        return Finding("CuPy", False, f"not usable: {reason.removesuffix('.')}.")
+    name = f"CuPy {cupy.__version__}"
+    try:
+        devices = [
+            cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
+            for number in range(cupy.cuda.runtime.getDeviceCount())
+        ]
+        return checked(name, cupy.asarray, f"; devices: {', '.join(devices)}")
+    except Exception as error:  # noqa: BLE001 - of CUDA, of a compiler that is not there: whatever it is
+        text = (
+            f"not usable: there is a device, and computing on it failed with {type(error).__name__}: {error}"
+        )
+        return Finding(name, False, text, failed=True)
 
 
 def scipy_finding() -> Finding:
@@ -105,7 +114,7 @@ def scipy_finding() -> Finding:
 
 
 def main() -> int:
-    """Print the findings; 1 if a library that is there gives wrong numbers."""
+    """Print the findings; 1 if a library gives wrong numbers, or a device that is there does not compute."""
     versions = {
         "mutangent": importlib.metadata.version("mutangent"),
         "Python": platform.python_version(),
@@ -115,7 +124,7 @@ def main() -> int:
     findings = [numpy_finding(), cupy_finding(), scipy_finding()]
     lines += [f"{'+' if finding.usable else '-'} {finding.name}: {finding.text}" for finding in findings]
     sys.stdout.write("\n".join(lines) + "\n")
-    return int(any("gradient of" in finding.text for finding in findings))
+    return int(any(finding.failed for finding in findings))
 
 
 if __name__ == "__main__":
