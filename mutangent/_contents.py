@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Array
+from ._arrays import Array, is_on_device
 
 # Up to here the bytes are kept, and up to there a copy, since comparing takes less time than a checksum, which takes no
 # memory. Sums of the words are faster than either, and blind: they can stay the same when an array is negated.
@@ -18,7 +18,9 @@ Contents = Any  # bytes, an array, or the number of a checksum
 
 
 def contents_of(array: Array) -> Contents:
-    """What `has_contents` needs to tell later whether a NumPy array has changed."""
+    """What `has_contents` needs to tell later whether an array has changed; of one on a device it is a copy there."""
+    if type(array) is not np.ndarray and is_on_device(array):
+        return array.copy()
     size = array.nbytes
     if size <= COPIED_BYTES:
         return array.tobytes()

@@ -92,7 +92,9 @@ class DiagnosedRecording(Recording):
         entries = LookingEntries(self.history, self.check)
         self.entries = entries
         self.tape = Tape(entries)
-        self.lifter = Lifter(leaf_maker(entries, self.tape), is_captured, self.containers)
+        # A check for nan waits for a device at every operation; then arrays may be looked at as well.
+        leaf = leaf_maker(entries, self.tape, looks_at_devices=check_finite)
+        self.lifter = Lifter(leaf, is_captured, self.containers)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

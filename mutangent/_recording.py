@@ -234,7 +234,7 @@ class Recording(Overlay):
 
 
 def leaf_maker(
-    entries: list[Entry], tape: Tape, looks_at_arrays: bool = True
+    entries: list[Entry], tape: Tape, looks_at_arrays: bool = True, looks_at_devices: bool = False
 ) -> Callable[[Any], tuple[TracedArray, Leaf]]:
     """How a recording makes leaves; no method of it, so that a recording is no reference cycle."""
 
@@ -256,6 +256,8 @@ def leaf_maker(
         described = Leaf(len(entries), value)
         if type(value) is not TracedArray or not is_array(value):
             made = new_leaf(entries, tape, value)
+            if looks_at_devices and is_on_device(value):
+                tape.note_read(value)
             if tape.places is not None and is_array(value):
                 join_shadow(made)
             return made, described

@@ -244,10 +244,9 @@ class Tape:
     def note_read(self, array: Any) -> None:
         """Remember the contents of an array of a field or argument, which only the recording may write until it ends.
 
-        Not those of one on a device: to look at them later would be to wait for it.
+        Of one on a device only where a wait does no harm: to look at it later is to wait.
         """
-        if type(array) is np.ndarray or not is_on_device(array):
-            self._read.append((array, contents_of(array)))
+        self._read.append((array, contents_of(array)))
 
     def note_read_traced(self, handle: Any) -> None:
         """Remember what an array of a field or argument that an outer recording traces stood for."""
