@@ -9,6 +9,7 @@ This file knows the array flavours the suite runs on, and what every test must l
 import functools
 import importlib.util
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -95,6 +96,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _ON_HOST: pytest.StashKey[Any] = pytest.StashKey()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which nothing runs with these arrays: it may need what a machine with a device does not have."""
+    if arrays_of(config) == "numpy" or collection_path.suffix != ".py":
+        return None
+    from tests.arrays.differences import NOT_RUN, reason_in  # noqa: PLC0415 - for these runs only
+
+    return bool(reason_in(NOT_RUN, collection_path.relative_to(config.rootpath).as_posix())) or None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
