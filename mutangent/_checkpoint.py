@@ -25,7 +25,7 @@ from ._contents import same_contents
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
-from ._in_place import assign, first_name, is_entry, written_by_other_name
+from ._in_place import add_name, assign, first_name, is_entry, note_twins, written_by_other_name
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import (
@@ -402,7 +402,7 @@ class _Segment:
             count += 1
             described = Leaf(count - 1, value)
             if handles:
-                self._lock_ambiguous(traced, handles)
+                self._tie(traced, described, handles)
             elif is_array(value):
                 outputs[id(value)] = (value, traced, described)
             return traced, described
@@ -443,15 +443,19 @@ class _Segment:
                     put(made.working, key, lifted)
                 self.containers.append((made.description, described))
 
-    def _lock_ambiguous(self, traced: TracedArray, handles: Sequence[TracedArray]) -> None:
-        """Let `traced` stand for an array of several handles. None of them is written in place from now on.
+    def _tie(self, traced: TracedArray, described: Leaf, handles: Sequence[TracedArray]) -> None:
+        """Let `traced` stand for an array of several handles, which is one array as soon as it is written.
 
         Which of the handles it is, only the second run knows; what is left behind is the very array all the same.
         """
-        self.tape.locked.update({id(handle): handle for handle in (traced, *handles)})
         root = root_of(handles[0])
-        if first_name(handles[0]) is root and is_entry(root):
-            self.tape.origins[id(traced)] = (traced, source_of(root))
+        if first_name(handles[0]) is not root:  # parts of an array are not tied
+            self.tape.locked.update({id(handle): handle for handle in (traced, *handles)})
+        elif is_entry(root):
+            self.tape.kept.append(described)  # its array may be written before the second run
+            add_name(traced, source_of(root))
+        else:
+            note_twins(traced, root)
 
     def _hand_over_arrays(self, output: Callable[[Any], tuple[Any, Leaf]]) -> None:
         """Write what the function left in the arrays that it was given, as results of the call."""
@@ -496,14 +500,20 @@ class _Segment:
     def _views_among(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> dict[int, tuple[Any, Any]]:
         """The results that stay views of a given array or of another result: that array, and how they are made."""
         found = {}
+        parts: dict[int, TracedArray] = {}  # of arrays that were dropped
         for value, array, how in self.inside.views:
             if id(value) in outputs and value is not array:
                 if id(array) in self.inside.arrays:
-                    known = type(self._handle_of(array)) is TracedArray and not self.inside.handles_of(array)
+                    known = type(self._handle_of(array)) is TracedArray
                 else:
                     known = id(array) in outputs
                 if known:
                     found[id(value)] = (array, how)
+                    continue
+                part = outputs[id(value)][1]
+                other = parts.setdefault(id(array), part)
+                if other is not part:  # the two may be copies, and are to be one memory
+                    self.tape.locked.update({id(part): part, id(other): other})
         return found
 
     def _lock_views(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]], known: dict[int, int]) -> None:
@@ -601,9 +611,10 @@ class _Segment:
         seen: set[tuple[int, int]] = set()
         cotangents = dict(cotangents)  # each counts once, in whatever place its array is found first
         known: IdentityMap[Tangent] = IdentityMap()
-        for obj, _, _ in self.written:
+        left = self._left_behind()
+        for obj, _, _ in left:
             known.setdefault(obj, Tangent._shell(type(obj), {}))
-        for obj, name, description in self.written:
+        for obj, name, description in left:
             known[obj]._fields[name] = _cotangent(description, cotangents, known)
         seeds = match(second, result, _cotangent(self.value, cotangents, known), "the result", seen)
         for obj, tangent in known.items():
@@ -621,7 +632,30 @@ class _Segment:
         written = {(id(kept.entry), number) for kept, number in self.rewritten if number in cotangents}
         for root, array in second.tape.shadowed.values():
             seeds += [(root._node, cotangents[number]) for known, number in written if known == id(array)]
+        if cotangents.keys() - {number for _, number in self.rewritten}:
+            raise CheckpointError(
+                "a checkpointed function left a value in a place that its second run does not have, so the cotangent of "
+                "that value would be lost. Return it, or put it into a field of an object that the function was given."
+            )
         return seeds
+
+    def _left_behind(self) -> list[tuple[Any, str, Description]]:
+        """The fields that the first run wrote, without those of objects that it made and dropped."""
+        log = self.inside.log
+        pending: list[Description] = [self.value]
+        pending += [description for obj, _, description in self.written if not log[id(obj)].born]
+        pending += [item for _, items in self.containers for item in items.values()]
+        dropped: dict[int, list[Description]] = {}
+        for obj, _, description in self.written:
+            if log[id(obj)].born:
+                dropped.setdefault(id(obj), []).append(description)
+        while pending:
+            description = pending.pop()
+            if type(description) is Group:
+                pending += description.items
+            elif type(description) is Child:
+                pending += dropped.pop(id(description.primal), ())
+        return [each for each in self.written if id(each[0]) not in dropped]
 
     def _pairs(self, second: Recording, arguments: Description) -> Iterator[tuple[Leaf, Leaf]]:
         """What the first run read, as the caller's tape knows it, with the leaf of the second run."""

@@ -543,6 +543,15 @@ def join_shadow(leaf: TracedArray) -> None:
     tape.places.leaves.add(leaf._value, leaf)
 
 
+def add_name(traced: TracedArray, source: Any) -> None:
+    """Let a traced array be one more name of an array that the recording did not compute, as a field that holds it is."""
+    tape = traced._tape
+    tape.origins[id(traced)] = (traced, source)
+    tape.leaves[id(traced)] = traced
+    if tape.places is not None:
+        join_shadow(traced)
+
+
 def _shared(array: Any, other: TracedArray) -> InPlaceError:
     return InPlaceError(
         f"{describe(array)} is written in place, and another field or argument holds {describe(primal(other))} that shares "

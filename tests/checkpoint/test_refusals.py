@@ -187,3 +187,19 @@ def test_a_value_that_escapes_by_a_closure_list_is_not_returned():
 
     with pytest.raises(mt.CheckpointError, match="neither its result nor a captured field"):
         mt.grad(loss)(3.0)
+
+
+def test_parts_of_an_array_that_was_dropped_are_not_written():
+    @mt.checkpoint
+    def f(m):
+        whole = m.x * 2.0
+        whole[0] = 1.0
+        m.d, m.x = whole[1:], whole[:]
+
+    def loss(m):
+        f(m)
+        m.d[0] = 5.0
+        return np.sum(m.x)
+
+    with pytest.raises(mt.InPlaceError, match="checkpointed function returned it"):
+        mt.grad(loss)(model())
