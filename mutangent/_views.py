@@ -169,12 +169,6 @@ def views_of(root: TracedArray) -> list[TracedArray]:
     return [view for view in (*_alive(tape.views.get(id(root), ())), *stale) if root_of(view) is root]
 
 
-def all_views(tape: Tape) -> list[TracedArray]:
-    """The views of all arrays of a tape, up to date or not."""
-    references = [reference for of_root in tape.views.values() for reference in of_root]
-    return [*_alive(references), *([] if tape.stale is None else tape.stale.all())]
-
-
 def forget_value(view: TracedArray, root: TracedArray) -> None:
     """Let a view of `root` be made again when it is next asked for."""
     if is_fresh(view):
