@@ -182,6 +182,10 @@ def chosen(mask: Any, t: Any) -> Any:
     """`t` where `mask`, 0 elsewhere."""
     if is_long_and_finite(t) and getattr(mask, "dtype", None) == np.bool_:
         return t * mask
+    if isinstance(
+        mask, bool | np.bool_
+    ):  # of numbers; CuPy, whose cotangent this may be, takes no such condition
+        return t if mask else np.zeros_like(t)
     return np.where(mask, t, 0)
 
 
@@ -195,11 +199,8 @@ def share_of_larger(t: Any, a: Any, b: Any) -> Any:
 
 
 def where_zero(t: Any, _y: Any, a: Any, _b: Any) -> Any:
-    """`t` where a is 0; a number is no condition that CuPy takes."""
-    mask = a == 0
-    if isinstance(mask, bool | np.bool_):
-        return t if mask else np.zeros_like(t)
-    return np.where(mask, t, 0)
+    """`t` where a is 0."""
+    return chosen(a == 0, t)
 
 
 def as_mask(c: Any) -> Any:

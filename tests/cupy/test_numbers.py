@@ -124,6 +124,7 @@ WITH_A_NUMBER = {
     "sum": lambda s, c: np.sum((c + s) * c),
     "difference": lambda s, c: np.sum((s - c) * c),
     "choice": lambda s, c: np.sum(np.where(c > 1, s, c) * c),
+    "choice among numbers": lambda s, c: np.sum(np.where(s > 1, s * s, s)[()] * c),
     "larger": lambda s, c: np.sum(np.maximum(s, c) * c),
     "power": lambda s, c: np.sum(s**c * c),
     "matrix product": lambda s, c: (c * s) @ (c + s),

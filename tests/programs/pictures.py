@@ -74,7 +74,7 @@ class Picture:
         kind = type(value)
         if kind is mt.TracedArray:
             raise AssertionError(f"a traced value is in reach: {value!r}")
-        kinds = {list, dict, deque, defaultdict, xp.ndarray, np.random.Generator}
+        kinds = {list, dict, deque, defaultdict, xp.ndarray, type(xp.random.default_rng())}
         if attrs.has(kind) or kind in kinds or isinstance(value, tuple):
             return self.label(value)
         if isinstance(value, float | complex | np.generic | int | str) or value is None:
