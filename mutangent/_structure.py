@@ -124,9 +124,12 @@ def frozen(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
 
 def same_parts(a: list[Any], b: list[Any]) -> bool:
     """Whether two lists hold the same objects."""
-    return len(a) == len(b) and all(
-        x is y or (type(x) is bytes and x == y) for x, y in zip(a, b, strict=True)
-    )
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b, strict=True):  # noqa: SIM110 - `all` would make a generator each time
+        if x is not y and not (type(x) is bytes and x == y):
+            return False
+    return True
 
 
 def refuse_overlap(changed: WorkingCopy, arrays: list[WorkingCopy]) -> None:
@@ -248,14 +251,17 @@ class Containers:
         known = self.by_original.get(id(original)) or self.by_working.get(id(original))
         if known is None:
             known = self.open(original)
-            known.lifted_before = contents(known.working)
+            known.lifted_before = known.before  # nothing in it is lifted
         return known.working
 
     def open(self, original: Any) -> WorkingCopy:
         """A new working copy, still with the original's items."""
-        made = WorkingCopy(original, copy.copy(original))
-        if type(original) is np.ndarray and not original.flags.writeable:
-            made.working.flags.writeable = False
+        if type(original) is np.ndarray:
+            made = WorkingCopy(original, original.copy(order="K"))
+            if not original.flags.writeable:
+                made.working.flags.writeable = False
+        else:
+            made = WorkingCopy(original, copy.copy(original))
         self.by_original[id(original)] = made
         self.by_working[id(made.working)] = made
         return made
@@ -559,7 +565,7 @@ class Lowerer:
                 )
         arrays = [made for made in copies if is_array(made.original)]
         for made in arrays:
-            if made.is_changed():
+            if (len(arrays) > 1 or made.working.dtype.kind == "O") and made.is_changed():
                 refuse_overlap(made, arrays)
                 if made.working.dtype.kind == "O":
                     _refuse_unknown_container(
