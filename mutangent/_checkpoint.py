@@ -19,7 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import ARRAYS, describe, is_array, is_plain_array, namespace_of, overlap, spec_of
+from ._arrays import (
+    ARRAYS,
+    copy_with_strides,
+    describe,
+    is_array,
+    is_plain_array,
+    namespace_of,
+    overlap,
+    spec_of,
+)
 from ._call import Frame, open_tape
 from ._contents import same_contents
 from ._errors import CheckpointError
@@ -753,7 +762,7 @@ def _remembered(value: Any) -> Any:
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return _Drawn(value)
     if is_plain_array(value):
-        return value.copy(order="K")
+        return copy_with_strides(value)
     return copy.copy(value) if isinstance(value, set | bytearray) else value
 
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from ._arrays import (
     ARRAYS,
+    copy_with_strides,
     describe,
     index_for,
     is_array,
@@ -509,7 +510,7 @@ def _copy_for_recomputation(tape: Tape, array: Any) -> None:
         if id(entry) in copies:
             kept.entry = copies[id(entry)][1]
         elif entry is array or share_memory(entry, array):
-            kept.entry = entry.copy(order="K")
+            kept.entry = copy_with_strides(entry)
             copies[id(entry)] = (entry, kept.entry)
 
 

@@ -1,0 +1,71 @@
+"""The second run of a checkpointed function sees arrays with the strides of the first, which decide what is a view."""
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+from mutangent._arrays import copy_with_strides
+
+
+@mt.differentiable
+class Grid:
+    x: np.ndarray
+
+
+def reshaped_and_written(o, s):
+    flat = o.x.reshape(-1)
+    flat[:] = s * np.arange(1.0, 5.0)
+    o.x[0] = 3.0 * s
+    return np.sum(o.x**2) + np.sum(flat)
+
+
+def written_and_reshaped(o, s):
+    o.x[0, 0] = 3.0 * s
+    flat = o.x.reshape(-1)
+    flat[:] = s * np.arange(1.0, 5.0)
+    return np.sum(o.x**2) + np.sum(flat)
+
+
+def ravelled(o, s):
+    o.x[1] *= s
+    flat = np.ravel(o.x)
+    flat[::2] = s**2
+    return np.sum(np.sin(o.x)) + np.sum(flat**3)
+
+
+PARTS = {
+    "a corner": lambda base: base[:2, :2],
+    "every other": lambda base: base[::2, ::2],
+    "turned round": lambda base: base[::-1, ::-1][:2, :2],
+    "transposed": lambda base: base.T[1:3, :2],
+    "a compact one": lambda base: base[:2].reshape(4, 2)[:2],
+    "rows": lambda base: base[:2, :2].copy(order="F"),
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("f", [reshaped_and_written, written_and_reshaped, ravelled])
+def test_a_checkpoint_changes_nothing(f, part):
+    def gradients(function):
+        base = np.arange(16.0).reshape(4, 4)
+        o = Grid(part(base))
+        do, ds = mt.grad(function, argnums=(0, 1))(o, 2.0)
+        return do.x, ds, o.x, base
+
+    for found, expected in zip(gradients(mt.checkpoint(f)), gradients(f), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_a_copy_with_strides_has_the_contents_and_strides_and_memory_of_its_own(part):
+    array = part(np.arange(16.0).reshape(4, 4))
+    made = copy_with_strides(array)
+    np.testing.assert_array_equal(made, array)
+    assert made.strides == array.strides
+    made[...] = -1.0
+    assert (array >= 0.0).all()
+
+
+def test_a_copy_of_an_empty_array_is_empty():
+    array = np.zeros((4, 4))[::2, 4:]
+    assert copy_with_strides(array).shape == (2, 0)
