@@ -492,6 +492,8 @@ def array(
         made = obj if not copy and same else obj.copy(order) if same else obj.astype(dtype)
     elif isinstance(obj, list | tuple) and _holds_device_arrays(obj):
         made = device(np.array(_host_items(obj), dtype))
+        if made.dtype.kind not in "biufc":
+            raise ValueError(f"Unsupported dtype {made.dtype}")
     else:
         crossed("host to device: cupy.array of host data")
         made = device(np.array(obj, dtype), "C" if order in (None, "K", "A") else order)
