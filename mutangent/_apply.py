@@ -496,6 +496,10 @@ def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[s
     if kwargs and not is_number(row, y):  # dtype=int
         return y
     layers = [level_of(item, tape) if type(item) is TracedArray else None for item in items]
+    if tape.shadowed:
+        for value, layer in zip(values, layers, strict=True):
+            if layer is None:
+                check_shadow(tape, value)
     nodes = tuple([-1 if layer is None else layer._node for layer in layers])
     specs = tuple(
         [spec_of(value) if hasattr(value, "shape") else spec_of(np.asarray(value)) for value in values]

@@ -130,6 +130,10 @@ def apply_mixed(op: Callable[[Any, Any], Any], row: Rule, a: Any, b: Any) -> Any
     low_a, low_b = (x._value if type(x) is TracedArray and x._tape is tape else x for x in operands)
     mask = sum((type(x) is TracedArray and x._tape is tape) << k for k, x in enumerate(operands))
     y = op(low_a, low_b)
+    if tape.shadowed:
+        for k, operand in enumerate((low_a, low_b)):
+            if not mask >> k & 1:
+                check_shadow(tape, operand)
     keep_y, keep_a, keep_b = row.keep[mask]
     if not mask & 1:
         low_a = constant(tape, low_a)

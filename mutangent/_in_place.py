@@ -669,16 +669,19 @@ def share_memory(a: Any, b: Any) -> bool:
 
 
 def check_shadow(tape: Tape, constant: Any) -> None:
-    """Raise if a plain array is read that the recording has written: the plain one still has the old contents."""
-    if not is_plain_array(constant):
+    """Raise if an array is read that the recording has written, by its plain name or by that of an outer recording.
+
+    It still has the old contents.
+    """
+    if not is_plain_array(constant) and type(constant) is not TracedArray:
         return
     if not tape.shadowed:
         return
     for _, source in tape.places.written_near(tape, constant):
         if share_memory(source, constant):
             raise InPlaceError(
-                f"{describe(constant)} shares memory with a field or argument that the recording has written in place, "
-                "and reading it by another name gives the old contents. Read it through the object's field or the "
+                f"{describe(primal(constant))} shares memory with a field or argument that the recording has written in "
+                "place, and reading it by another name gives the old contents. Read it through the object's field or the "
                 "function's argument."
             )
 

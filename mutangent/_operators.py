@@ -7,7 +7,7 @@ operators directly. Each ends in `_apply`, or in an error that says what to writ
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
 from typing import Any, Final, NoReturn
 
@@ -28,13 +28,13 @@ from ._arrays import (
 )
 from ._binary import DOT, MATMUL, apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, first_name, plain_index, replace, take_over, write_view
+from ._in_place import assign, check_shadow, first_name, plain_index, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
 from ._rulebook import known, no_rule, rule
 from ._suspended import refuse_outside
-from ._tape import PRODUCT
+from ._tape import PRODUCT, Tape
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal
 from ._views import base_of, layout_of, refresh
 
@@ -117,6 +117,8 @@ class Operations:
 
     def __array_function__(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         row = known(function) or rule(function)
+        if self._tape.shadowed:
+            _check_plain(self._tape, (*args, *kwargs.values()))
         if row.kind == "array":
             return make_array(row, self, args, kwargs)
         if not kwargs:
@@ -387,6 +389,15 @@ def _target(name: str, out: Any, operands: Any) -> TracedArray | None:
     return None
 
 
+def _check_plain(tape: Tape, values: Iterable[Any]) -> None:
+    """Look at the plain arguments of a function before its rule takes them apart."""
+    for value in values:
+        if type(value) is list or type(value) is tuple:
+            _check_plain(tape, value)
+        elif type(value) is not TracedArray:
+            check_shadow(tape, value)
+
+
 def _no_kernel(kernel: Any) -> NoRuleError:
     return NoRuleError(
         f"CuPy's kernel {kernel.name!r} was called on a traced value, and it has no derivative rule. Write the function of "
@@ -409,6 +420,7 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     if type(spread_out) is TracedArray:
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
+        check_shadow(target._tape, spread_out)
         added = zeros(Spec(target.shape, target.dtype), primal(target))
         add_at(added, index, spread_out)
     made = target + added if ufunc is np.add else target - added

@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ._arrays import describe, is_differentiable
+from ._arrays import describe, is_differentiable, is_plain_array
 from ._call import Call, Frame, open_tape
 from ._context import pause
 from ._errors import NoRuleError, RuleError
 from ._fields import current, enter, is_captured, leave
+from ._in_place import check_shadow
 from ._recording import check_array
 from ._tangent import NONE, ZERO, NoTangent, ZeroTangent, children, map_container, rebuild
 from ._tape import Tape
@@ -111,6 +112,8 @@ class Primitive:
         frame = Frame(current(), tape)
         lifted, descriptions = [], []
         for number, arg in enumerate(positional):
+            if is_plain_array(arg):
+                check_shadow(tape, arg)
             value, description = frame.lifter.lift(arg, f"argument {number} of {self._name}")
             lifted.append(value)
             descriptions.append(description)

@@ -609,6 +609,43 @@ def test_a_plain_name_of_a_written_array_is_not_read_silently():
 # ---------------------------------------------------------------- pause and nesting
 
 
+@mt.primitive
+def product(a, b):
+    return a * b
+
+
+@product.rrule
+def product(a, b):
+    return a * b, lambda g: (g * b, g * a)
+
+
+PLAIN_NAMES = {
+    "stack": lambda a, v: np.stack([a, v]),
+    "concatenate": lambda a, v: np.concatenate((v, a)),
+    "add.at": lambda a, v: np.add.at(a, [0, 1, 2], v),
+    "polyval": lambda a, v: np.polyval(v, a),
+    "put": lambda a, v: np.put(a, [0, 1], v[:2]),
+    "trapezoid": np.trapezoid,
+    "pad": lambda a, v: np.pad(a, 1, constant_values=v[:1]),
+    "a primitive": product,
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_a_plain_name_of_a_written_array_is_refused_by_functions_that_take_it_apart(name):
+    v = array(X)
+    box = Box(v)
+
+    def loss(box):
+        box.v[0] = box.v[1] * 3
+        made = PLAIN_NAMES[name](box.v, v)
+        return np.sum(box.v if made is None else made)
+
+    with pytest.raises(mt.InPlaceError, match="by another name gives the old contents"):
+        mt.grad(loss)(box)
+    np.testing.assert_array_equal(v, X)
+
+
 def test_a_write_in_a_pause_is_a_constant_that_is_kept():
     def loss(x):
         y = np.sum(x * x)

@@ -142,3 +142,19 @@ def test_a_deep_copy_in_a_recording_within_one_holds_the_array_once():
     tangent = mt.grad(loss)(o, 2.0)
     np.testing.assert_array_equal(tangent.a + tangent.b, 4 * o.a)
     assert kept[0].a is kept[0].b
+
+
+@pytest.mark.parametrize("other", [lambda x: x, lambda x: x[::-1]], ids=["the array", "a view"])
+@pytest.mark.parametrize("use", [np.multiply, lambda a, b: np.sum(np.stack([a, b]), 0)], ids=["*", "stack"])
+def test_an_array_that_an_inner_recording_wrote_is_not_read_by_its_name_in_the_outer_one(use, other):
+    def inner(o, x):
+        o.a[0] = o.a[1] * 3
+        return np.sum(use(o.a, x))
+
+    o = shared()
+    with pytest.raises(mt.InPlaceError, match="reading it by another name gives the old contents"):
+        mt.grad(lambda o: mt.value_and_grad(inner)(o, other(o.b))[0])(o)
+    np.testing.assert_array_equal(o.a, [1.0, 2.0, 3.0])
+    assert o.a is o.b
+    copied = mt.grad(lambda o: mt.value_and_grad(inner)(o, other(o.b) * 1.0)[0])(o)
+    assert np.all(np.isfinite(copied.a))
