@@ -190,20 +190,21 @@ def number(value: Any, dtype: np.dtype[Any], like: Any) -> Array:
     return sys.modules["cupy"].full((), value, dtype) if is_on_device(like) else dtype.type(value)
 
 
-def copy_with_strides(array: Any) -> Any:
-    """A copy of which `reshape` and `ravel` make views, or copies, as of the array itself."""
-    if array.flags.c_contiguous or array.flags.f_contiguous:
+def copy_with_strides(array: Any, model: Any = None) -> Any:
+    """A copy of which `reshape` and `ravel` make views, or copies, as of `model`: an array of its shape, or itself."""
+    model = array if model is None else model
+    if model.strides == array.strides and (array.flags.c_contiguous or array.flags.f_contiguous):
         return array.copy(order="K")
-    reach = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    reach = [(length - 1) * stride for length, stride in zip(model.shape, model.strides, strict=True)]
     before = -sum(each for each in reach if each < 0)
     size = before + sum(each for each in reach if each > 0) + array.itemsize
     library = namespace_of(array)
     memory = library.empty(size, np.uint8)
     made: Array
     if library is np:
-        made = np.ndarray(array.shape, array.dtype, memory, before, array.strides)
+        made = np.ndarray(array.shape, array.dtype, memory, before, model.strides)
     else:
-        made = library.ndarray(array.shape, array.dtype, memory.data + before, array.strides)
+        made = library.ndarray(array.shape, array.dtype, memory.data + before, model.strides)
     made[...] = array
     return made
 

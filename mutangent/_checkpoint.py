@@ -52,7 +52,7 @@ from ._structure import (
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._tape import CALL, SET_ITEM, UNPACK, Tape
 from ._traced import TracedArray, append, append_call, level_of, lower, primal
-from ._views import base_of, derive, register_view, root_of, source_of, views_of
+from ._views import base_of, derive, layout_of, register_view, root_of, source_of, views_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,6 +172,13 @@ class _Inside(Frame):
             lowered = lower(value, tape)
             if layer is not None and base_of(layer) is not None:
                 lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
+            elif layer is not None and tape.shadowed and is_plain_array(lowered):
+                model = layout_of(layer)
+                if (
+                    model.strides != lowered.strides
+                ):  # of the compact copy that was written in place of one with gaps
+                    made = copy_with_strides(lowered, model)
+                    lowered = parts.setdefault(id(layer), (layer, made))[1]
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
                 known = arrays.get(id(lowered))

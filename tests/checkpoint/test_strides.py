@@ -57,6 +57,25 @@ def test_a_checkpoint_changes_nothing(f, part):
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("f", [reshaped_and_written, written_and_reshaped, ravelled])
+def test_a_checkpoint_changes_nothing_of_an_array_that_was_written_before(f, part):
+    def gradients(function):
+        def written_first(o, s):
+            o.x[1, 0] = s * o.x[0, 1]
+            total = function(o, s) + np.sum(o.x)
+            o.x[0, 0] = s * o.x[1, 1]
+            return total + function(o, s) * np.sum(o.x)
+
+        base = np.arange(16.0).reshape(4, 4)
+        o = Grid(part(base))
+        do, ds = mt.grad(written_first, argnums=(0, 1))(o, 2.0)
+        return do.x, ds, o.x, base
+
+    for found, expected in zip(gradients(mt.checkpoint(f)), gradients(f), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_a_copy_with_strides_has_the_contents_and_strides_and_memory_of_its_own(part):
     array = part(np.arange(16.0).reshape(4, 4))
     made = copy_with_strides(array)
