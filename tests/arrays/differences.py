@@ -18,6 +18,7 @@ NOT_RUN = {
     "tests/examples/*": NUMPY_PROGRAMS,
     "tests/oracle/*": NUMPY_PROGRAMS,
     "tests/programs/test_duals.py*": "about the reference, which computes on the host",
+    "tests/programs/test_sessions.py*": NUMPY_PROGRAMS,
     "tests/programs/test_statistics.py*": "counts what is saved for NumPy's arrays",
     "tests/programs/test_programs.py*": "programs write by lists as indices and functions that CuPy has not",
     "tests/test_docs.py*": NUMPY_PROGRAMS,

@@ -116,6 +116,17 @@ def test_an_augmented_write_to_a_repeated_index_counts_once():
     three_ways(of_arrays(X), loss, ([4.0, 4.0, 6.0],))
 
 
+def test_add_at_of_one_place_takes_a_number():
+    def loss(x, v):
+        y = x.copy()
+        np.add.at(y, 1, v)
+        np.subtract.at(y, 0, 2.0 * v)
+        return np.sum(y**2)
+
+    # (1 - 2 v)² + (2 + v)² + 3² at v = 0.5
+    three_ways(lambda: (array(X), 0.5), loss, ([0.0, 5.0, 6.0], 5.0))
+
+
 def test_add_at_adds_one_after_the_other_as_numpy_does(rng):
     for _ in range(20):  # the sum of what is added would differ in the last bit
         x, added = rng.normal(size=3), rng.normal(size=6)

@@ -37,6 +37,18 @@ VIEWS = (
     lambda a, _: np.real(a),
     lambda a, _: a[::-1],
 )
+ON_HOST = np.ndarray.__module__ == "numpy"
+if ON_HOST:
+    VIEWS += (
+        lambda a, _: np.moveaxis(a, -1, 0),
+        lambda a, _: np.squeeze(a),
+        lambda a, _: np.rot90(a) if np.ndim(a) > 1 else a[1:],
+        lambda a, _: np.array_split(a, 2, axis=-1)[-1],
+        lambda a, _: a[..., None],
+        # These may not be written; CuPy's may.
+        lambda a, _: np.diagonal(a) if np.ndim(a) == 2 else a[:1],
+        lambda a, _: np.broadcast_to(a, (2, *np.shape(a))),
+    )
 
 
 def add(a, index, x):
@@ -51,8 +63,15 @@ def scale_all(a, _, x):
     a *= 1 + 0.1 * x
 
 
+def require_writeable(a):
+    """NumPy's `ufunc.at` writes through some views that may not be written."""
+    if ON_HOST and not mt.primal(a).flags.writeable:
+        raise ValueError("output array is read-only")
+
+
 def add_at(a, index, x):
     # Of plain arrays CuPy takes arrays only as indices by NumPy's name.
+    require_writeable(a)
     if type(a) is mt.TracedArray:
         np.add.at(a, index, x)
     else:
@@ -67,7 +86,64 @@ def copy_to(a, _, x):
     np.copyto(a, x)
 
 
-WRITES = (add, scale, scale_all, add_at, out, copy_to)
+def put(a, _, x):
+    np.put(a, [0, -1, 0], np.stack([x, 0.5 * x, 2.0 * x]))
+
+
+def put_masked(a, _, x):
+    np.putmask(a, np.asarray(mt.primal(a)) > 0.9, 0.5 * x)
+
+
+def place(a, _, x):
+    np.place(a, np.asarray(mt.primal(a)) > 0.9, np.stack([x, 0.5 * x]))
+
+
+def fill(a, _, x):
+    a.fill(0.5 * x)
+
+
+def sort(a, _, x):
+    a.sort()
+
+
+def fill_diagonal(a, _, x):
+    np.fill_diagonal(a, 0.5 * x)
+
+
+def where(a, _, x):
+    np.multiply(a, 0.5 + 0.1 * x, out=a, where=np.asarray(mt.primal(a)) > 0.9)
+
+
+def copy_where(a, _, x):
+    np.copyto(a, 0.5 * x, where=np.asarray(mt.primal(a)) > 0.9)
+
+
+def subtract_at(a, index, x):
+    require_writeable(a)
+    np.subtract.at(a, index, 0.1 * x)
+
+
+def rows(a, _, x):
+    for k in range(len(a)):
+        a[k] = 0.5 * a[k - 1] + 0.1 * x
+
+
+WRITES = (
+    add,
+    scale,
+    scale_all,
+    add_at,
+    out,
+    copy_to,
+    put,
+    put_masked,
+    place,
+    fill,
+    sort,
+    fill_diagonal,
+    where,
+)
+WRITES += (copy_where, subtract_at, rows)
 
 
 @attrs.frozen
@@ -194,7 +270,7 @@ def along(tangent: Any) -> Any:
 
 
 @pytest.mark.parametrize("way", ["value_and_grad", "vjp", "Context"])
-@settings(max_examples=60)
+@settings(max_examples=80)
 @given(program=programs)
 def test_contents_and_gradients_are_those_of_the_plain_run(way, program):
     plain_box, plain_x = entry(program)
