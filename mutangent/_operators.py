@@ -418,8 +418,8 @@ def _ufunc_at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     shape = np.shape(primal(target)[index])
     spread_out = np.broadcast_to(values[0], shape) if np.shape(primal(values[0])) != shape else values[0]
     if type(spread_out) is TracedArray:
-        if type(primal(spread_out)) in (float, complex):
-            spread_out = spread_out.astype(np.result_type(target.dtype, primal(spread_out)))  # a strong number
+        if type(primal(spread_out)) in (float, complex):  # what is scattered has a dtype
+            spread_out = spread_out.astype(np.result_type(target.dtype, primal(spread_out)))
         added: Any = scatter(spread_out, index, Spec(target.shape, target.dtype))
     else:
         check_shadow(target._tape, spread_out)

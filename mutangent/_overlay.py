@@ -71,6 +71,13 @@ class Unread:
             shown = value if type(value) in ARRAYS else frozen(value, self.copies)
         self.shown = shown
 
+    def recognise(self, known: dict[int, Any]) -> None:
+        """Let each container in the value and its copy have one entry in `known`, if either has one."""
+        for original, made in self.copies.values():
+            found = known.get(id(made)) or known.get(id(original))
+            if found is not None:
+                known[id(made)] = known[id(original)] = found
+
 
 class Overlay:
     """The values that fields have inside a recording.

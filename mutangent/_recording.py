@@ -49,6 +49,8 @@ class Recording(Overlay):
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
         self.swept_later = swept_later
         self.roots: list[Description] = []  # descriptions of the arguments
+        # Fields that were not read, whose containers are known by their identity, and so must stay alive.
+        self.recognised: list[Unread] = []
         self.copies: dict[
             int, tuple[Any, Any]
         ] = {}  # of arrays that were computed, by the identity of the traced one
@@ -193,13 +195,18 @@ class Recording(Overlay):
         if name not in record.values and name not in record.deleted:
             entry = record.entries.get(name)
             field = schema.fields[name]
+            known = self.containers.by_original
             if type(entry) is Unread:
                 value = entry.shown
+                entry.recognise(known)
+                self.recognised.append(entry)
             else:
                 value = field.raw_get(obj) if self.outer is None else self.outer.peek(obj, field)
             record.values[name], record.entries[name] = self.lifter.lift(
                 value, f"{type(obj).__name__}.{name}"
             )
+            if type(entry) is Unread:
+                entry.recognise(known)
         return record.values.get(name)
 
     # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
@@ -395,13 +402,9 @@ class Gradients:
         if not entry.copies:
             return self._describe(entry.shown)
         known = self._known_containers().by_original
-        for original, made in entry.copies.values():
-            if id(original) in known:
-                known[id(made)] = known[id(original)]
+        entry.recognise(known)
         description = self._describe(entry.value if id(entry.value) in known else entry.shown)
-        for original, made in entry.copies.values():
-            if id(made) in known:
-                known[id(original)] = known[id(made)]
+        entry.recognise(known)
         return description
 
     def _known_containers(self) -> Containers:

@@ -161,6 +161,18 @@ def test_a_list_that_grew_lies_in_a_field_that_was_not_read() -> None:
     assert numbers(of_b.items) == [2.0, 0.0]
 
 
+def test_a_list_that_one_of_two_objects_gave_up_has_its_cotangent_in_both() -> None:
+    a = Node()
+    b = Node(items=a.items)
+
+    def give_up(a: Node, b: Node) -> float:
+        b.items = [0.0, 0.0]
+        return a.x * 0.0
+
+    of_a, of_b = chained(give_up, lambda a, b: a.items[0] * 2.0, a, b)
+    assert numbers(of_a.items) == numbers(of_b.items) == [2.0, 0.0]
+
+
 def test_a_list_made_in_the_call_and_put_into_two_fields_counts_once() -> None:
     def share(a: Node, b: Node) -> float:
         a.items = b.items = [a.x * 1.0]
