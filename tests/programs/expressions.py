@@ -211,7 +211,7 @@ np.concatenate([$array[:1], $array[1:]])
 np.concatenate(np.split($array, [$j])[::-1])
 (1.0 / (1.0 + np.exp(-$array)))
 np.where($s > 0.0371, $array, $number)
-np.maximum($array, $array)
+np.maximum($array, 0.0371 * $s)
 $grid[$j - 1]
 np.sum($grid, axis=0)
 ($array @ $matrix)
