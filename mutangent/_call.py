@@ -90,8 +90,11 @@ class CallView(Overlay):
         self._frame = frame
         self._tape = tape
         self._name = name
+        self._born: dict[int, Any] = {}  # objects that the pullback makes
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
+        if id(obj) in self._born:
+            return field.raw_get(obj)
         record = self._frame.log.get(id(obj))
         if record is not None:
             entry = record.entries.get(field.name)
@@ -105,9 +108,21 @@ class CallView(Overlay):
             "at the time of the call is not known. Read it in the rule and let the pullback use that value."
         )
 
-    def write(self, obj: Any, field: CapturedField, value: Any) -> None:  # noqa: ARG002 - the overlay's signature
+    def write(self, obj: Any, field: CapturedField, value: Any) -> None:
+        if id(obj) in self._born or self._is_new(obj):
+            self._born[id(obj)] = obj
+            field.raw_set(obj, value)
+            return
         raise RuleError(
             f"the pullback of {self._name} wrote {type(obj).__name__}.{field.name}. A pullback only computes tangents."
+        )
+
+    def _is_new(self, obj: Any) -> bool:
+        """Whether no field of an object has a value yet: its `__init__` is running."""
+        schema = schema_of(type(obj))
+        assert schema is not None
+        return id(obj) not in self._frame.log and not any(
+            self._is_set(obj, field) for field in schema.fields.values()
         )
 
     def _plain(self, value: Any) -> Any:

@@ -46,6 +46,7 @@ from ._structure import (
     Lifter,
     Lowerer,
     contents,
+    is_followed_as_whole,
     refill,
     same_parts,
 )
@@ -154,6 +155,8 @@ class _Inside(Frame):
     def __init__(self, outer: Overlay | None, tape: Tape) -> None:
         super().__init__(outer, tape)
         self.constants: dict[tuple[int, str], Any] = {}
+        # Those among the arguments: by the identity of a group, it and, by position, what the function may change.
+        self.given_constants: dict[int, tuple[Group, dict[int, Any]]] = {}
         # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
         self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
         # An array that was given out in places that the caller has a handle each for: all of its handles.
@@ -208,6 +211,25 @@ class _Inside(Frame):
         if self.records[id(obj)].entries[field.name] is None:
             self.constants[id(obj), field.name] = _remembered(value)
         return value
+
+    def remember_constants(self, arguments: Description) -> None:
+        """Note what the arguments hold without tangent space that the function may change: sets, small integer arrays."""
+        pending = [arguments]
+        while pending:
+            group = pending.pop()
+            if type(group) is not Group or id(group) in self.given_constants:
+                continue
+            held = {
+                place: _remembered(value)
+                for place, (item, value) in enumerate(zip(group.items, _values_of(group), strict=True))
+                if item is None and (isinstance(value, set | bytearray) or is_followed_as_whole(value))
+            }
+            self.given_constants[id(group)] = (group, held)
+            pending += group.items
+
+
+def _values_of(group: Group) -> list[Any]:
+    return list(group.model.values()) if isinstance(group.model, dict) else list(group.model)
 
 
 def _part_of_root(view: TracedArray, shown: Any) -> Any:
@@ -310,12 +332,14 @@ class _Replay(Overlay):
             return otherwise
         known = self.models.get(id(description))
         if known is None:
-            model = description.model
-            before = list(model.values()) if isinstance(model, dict) else list(model)
+            before = _values_of(description)
+            for place, value in self._inside.given_constants.get(id(description), (None, {}))[1].items():
+                before[place] = _again(value)
             items = [
                 self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
             ]
-            known = self.models[id(description)] = self._like_original(description, rebuild(model, items))
+            rebuilt = rebuild(description.model, items)
+            known = self.models[id(description)] = self._like_original(description, rebuilt)
         return known
 
     def _like_original(self, description: Description, rebuilt: Any) -> Any:
@@ -378,6 +402,7 @@ class _Segment:
         self.given, self.arguments = inside.lifter.lift(
             (args, kwargs), "the arguments of a checkpointed function"
         )
+        inside.remember_constants(self.arguments)
         self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
         first_new = len(self.tape.all or ())
         before = enter(inside)

@@ -267,6 +267,11 @@ class Containers:
         return made
 
 
+def is_followed_as_whole(value: Any) -> bool:
+    """Whether a value is a small array of integers, booleans or objects, of which a recording works on a copy."""
+    return is_array(value) and value.dtype.kind in "biuO" and value.nbytes <= COPIED_BYTES
+
+
 class Lifter:
     """Lifts values for one recording.
 
@@ -309,9 +314,7 @@ class Lifter:
             return made, Group(value, [description for _, description in pairs])
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
-        if isinstance(value, set | bytearray) or (
-            is_array(value) and value.dtype.kind in "biuO" and value.nbytes <= COPIED_BYTES
-        ):
+        if isinstance(value, set | bytearray) or (is_followed_as_whole(value)):
             if is_array(value) and value.dtype.kind == "O":
                 refuse_unfollowed(value, where, self.is_captured)
             return self.containers.copy_of(value), None

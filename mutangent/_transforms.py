@@ -216,10 +216,11 @@ def _record(
     recording = Recording(swept_later)
     lifted = list(args)
     with recording:
-        descriptions = []
+        described: dict[int, Description] = {}  # an argument may be named twice
         for position in chosen:
-            lifted[position], description = recording.lift(args[position], f"argument {position}")
-            descriptions.append(description)
+            if position not in described:
+                lifted[position], described[position] = recording.lift(args[position], f"argument {position}")
+        descriptions = [described[position] for position in chosen]
         for position in range(len(args)):
             if position not in chosen:
                 lifted[position] = recording.lift_container(args[position], f"argument {position}")
@@ -252,6 +253,10 @@ def _name(f: Callable[..., Any]) -> str:
 
 def argument_position(f: Callable[..., Any], args: tuple[Any, ...], position: int) -> int:
     """A checked argument number; raises if that argument has no gradient."""
+    if not isinstance(position, int | np.integer):
+        raise TypeError(
+            f"argnums={position!r} for {_name(f)}: the number of a positional argument is expected, such as argnums=0"
+        )
     actual = position + len(args) if position < 0 else position
     if not 0 <= actual < len(args):
         raise TypeError(

@@ -638,3 +638,55 @@ def test_an_array_that_a_rule_passes_on_is_the_same_one_afterwards():
     obj.w[:] = 5.0
     with pytest.raises(mt.InPlaceError, match="overwritten in place before its pullback ran"):
         pullback(1.0)
+
+
+def test_a_pullback_may_make_objects_of_its_own():
+    @mt.differentiable
+    class Pair:
+        a: object
+        b: object = 1.0
+
+    @mt.primitive
+    def times(o, x):
+        return x * o.a
+
+    @times.rrule
+    def times(o, x):
+        a = o.a
+
+        def pullback(y_bar):
+            own = Pair(y_bar)
+            own.b = own.a * x
+            return mt.Tangent(Pair, a=own.b), own.a * a
+
+        return x * a, pullback
+
+    o = Pair(2.0)
+    do, dx = mt.grad(times, argnums=(0, 1))(o, 3.0)
+    assert (do.a, dx) == (3.0, 2.0)
+    second = mt.grad(mt.grad(lambda x: times(o, x) ** 2))
+    assert second(3.0) == 8.0
+
+
+def test_a_pullback_may_not_write_an_object_of_somebody_else():
+    @mt.differentiable
+    class Single:
+        a: object
+
+    other = Single(1.0)
+
+    @mt.primitive
+    def same(x):
+        return x * 1.0
+
+    @same.rrule
+    def same(x):
+        def pullback(y_bar):
+            other.a = y_bar
+            return (y_bar,)
+
+        return x * 1.0, pullback
+
+    with pytest.raises(mt.RuleError, match=r"the pullback of .*same wrote Single\.a"):
+        mt.grad(same)(3.0)
+    assert other.a == 1.0

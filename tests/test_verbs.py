@@ -343,3 +343,17 @@ def test_a_function_that_raises_leaves_no_garbage_behind(verb):
         assert made[0]() is None
     finally:
         gc.enable()
+
+
+def test_an_argument_may_be_named_twice():
+    assert mt.grad(lambda a, b: a * b * b, argnums=(1, 1))(2.0, 3.0) == (12.0, 12.0)
+    assert mt.grad(lambda a, b: a * b * b, argnums=(1, -1, 0))(2.0, 3.0) == (12.0, 12.0, 9.0)
+    first, second = mt.grad(lambda x: np.sum(x**2), argnums=(0, -1))(np.ones(2))
+    assert first is not second
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("verb", [mt.grad, mt.hessian, mt.jacobian, mt.elementwise_grad])
+def test_argnums_of_another_kind_are_refused(verb):
+    with pytest.raises(TypeError, match=r"argnums='a' for <lambda>: the number of a positional argument"):
+        verb(lambda a: a * a, argnums="a")(1.0)

@@ -259,3 +259,46 @@ def test_a_generator_that_two_objects_hold_draws_the_same_numbers_again():
     first, second = np.random.default_rng(5).normal(size=2)
     of_a, of_b = mt.grad(f, argnums=(0, 1))(a, b)
     assert (of_a.w, of_b.w) == (first, second)
+
+
+@mt.differentiable
+class Weight:
+    w: object
+
+
+def counted(o, k):
+    k += 1
+    return o.w * np.sum(k)
+
+
+def counted_in_a_list(o, ks):
+    ks[0] += 1
+    ks[1]["k"] *= 2
+    return o.w * np.sum(ks[0] * ks[1]["k"])
+
+
+def noted_in_a_set(o, seen):
+    seen.add(len(seen))
+    return o.w * len(seen)
+
+
+def noted_in_bytes(o, log):
+    log.append(7)
+    return o.w * sum(log)
+
+
+@pytest.mark.parametrize(
+    ("f", "make"),
+    [
+        (counted, lambda: np.array([1, 2, 3])),
+        (counted_in_a_list, lambda: [np.array([1, 2]), {"k": np.array([3, 4])}]),
+        (noted_in_a_set, lambda: {5}),
+        (noted_in_bytes, lambda: bytearray(b"\x01\x02")),
+    ],
+)
+def test_counters_among_the_arguments_are_as_in_the_first_run(f, make):
+    plain, recorded = make(), make()
+    slope = mt.grad(lambda o: f(o, make()))(Weight(2.0)).w
+    f(Weight(2.0), plain)
+    assert mt.grad(lambda o: mt.checkpoint(f)(o, recorded))(Weight(2.0)).w == slope
+    assert str(recorded) == str(plain)
