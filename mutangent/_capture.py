@@ -7,14 +7,15 @@ descriptors that attrs' generated code and classes with a `__dict__` have. Nothi
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import attrs
-import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable, is_on_device, on_host, spec_of
-from ._errors import NotCapturedError, TracedValueError
+from ._arrays import is_on_device
+from ._conversions import follow_conversion, follow_known, is_known
+from ._errors import TracedValueError
 from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
 from ._instance_dict import put_in_front
 from ._overlay import PlainView
@@ -35,6 +36,7 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
             "arguments to the decorator that made it one, or leave that decorator out."
         )
     _follow_converters(cls)
+    _follow_hooks(cls)
     names = [attribute.name for attribute in cls.__attrs_attrs__]  # type: ignore[attr-defined]
     slots = {
         name: value
@@ -197,6 +199,27 @@ def field(*, trainable: bool = True, metadata: dict[Any, Any] | None = None, **f
 # -- converters and validators -----------------------------------------------------------------------------------------
 
 
+# attrs knows its own hooks by their identity. A pipe of hooks keeps them in a closure.
+_HOOKS_OF_ATTRS: Final = (
+    attrs.setters.convert,
+    attrs.setters.validate,
+    attrs.setters.frozen,
+    attrs.setters.NO_OP,
+)
+_PIPE: Final = attrs.setters.pipe().__code__
+
+
+def _follow_hooks(cls: type) -> None:
+    """Wrap the user's `on_setattr` hooks: on the `Attribute`, for subclasses, and those of the generated `__setattr__`."""
+    for attribute in cls.__attrs_attrs__:  # type: ignore[attr-defined]
+        if attribute.on_setattr is not None:
+            object.__setattr__(attribute, "on_setattr", _wrap_hook(attribute.on_setattr, cls))
+    if vars(cls).get("__attrs_own_setattr__"):
+        hooks = inspect.getclosurevars(vars(cls)["__setattr__"]).nonlocals["sa_attrs"]
+        for name, (attribute, hook) in hooks.items():
+            hooks[name] = (attribute, _wrap_hook(hook, cls))
+
+
 def _follow_converters(cls: type) -> None:
     """Wrap the user's converters and validators so that they accept traced values.
 
@@ -227,15 +250,21 @@ def _wrap_converter(converter: Any, where: str) -> Any:
         return attrs.Converter(inner, takes_self=stored.takes_self, takes_field=stored.takes_field)
     if getattr(converter, "__mutangent_wrapped__", False):
         return converter
+    what = f"the converter {_name_of(converter)} of {where}"
+    known = is_known(converter)
 
     @functools.wraps(converter, updated=())
     def convert(value: Any, *extra: Any) -> Any:
         if type(value) is not TracedArray:
             return converter(value, *extra)
+        if known and not extra and has_open((value,)):
+            return follow_known(value, converter, what)
         try:
             return converter(value, *extra)
         except TracedValueError:
-            return _follow_conversion(value, converter(primal(value), *extra), converter, where)
+            if not extra and is_known(converter, like=value):
+                return follow_known(value, converter, what)
+            return follow_conversion(value, lambda plain: converter(plain, *extra), what)
         except TypeError:
             # NumPy makes an array of a constant, and CuPy refuses: `cupy.asarray(x)` would pass through the host.
             plain = primal(value)
@@ -248,6 +277,36 @@ def _wrap_converter(converter: Any, where: str) -> Any:
     return convert
 
 
+def _name_of(function: Any) -> str:
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else repr(function)
+
+
+def _wrap_hook(hook: Any, cls: type) -> Any:
+    """An `on_setattr` hook of the user's, which may convert as well."""
+    if hook in _HOOKS_OF_ATTRS or getattr(hook, "__mutangent_wrapped__", False):
+        return hook
+    if getattr(hook, "__code__", None) is _PIPE:
+        hooks = inspect.getclosurevars(hook).nonlocals["setters"]
+        wrapped = [_wrap_hook(each, cls) for each in hooks]
+        return (
+            hook if all(a is b for a, b in zip(hooks, wrapped, strict=True)) else attrs.setters.pipe(*wrapped)
+        )
+
+    @functools.wraps(hook, updated=())
+    def set_hook(instance: Any, attribute: Any, value: Any) -> Any:
+        try:
+            return hook(instance, attribute, value)
+        except TracedValueError:
+            if type(value) is not TracedArray:
+                raise
+            what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
+            return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
+
+    set_hook.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
+    return set_hook
+
+
 def _wrap_validator(validator: Any) -> Any:
     if getattr(validator, "__mutangent_wrapped__", False):
         return validator
@@ -258,35 +317,3 @@ def _wrap_validator(validator: Any) -> Any:
 
     validate.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return validate
-
-
-def _follow_conversion(traced: TracedArray, plain: Any, converter: Any, where: str) -> Any:
-    """A traced value for what a converter made of the plain one, if it only changed type, dtype or shape."""
-    before = primal(traced)
-    if plain is before:
-        return traced
-    if _holds_the_same(before, plain):
-        follow: Any = traced
-        if type(plain) is float or type(plain) is complex:
-            return follow.item()
-        if follow.shape != plain.shape or (is_array(plain) and not is_array(before)):
-            follow = np.reshape(follow, plain.shape)
-        return follow if follow.dtype == plain.dtype else follow.astype(plain.dtype)
-    name = getattr(converter, "__name__", repr(converter))
-    raise NotCapturedError(
-        f"the converter {name} of {where} turned {describe(before)} into {describe(plain)} by a conversion that loses "
-        "the gradient. Write the converter with NumPy functions and operators, without float() or np.asarray()."
-    )
-
-
-def _holds_the_same(before: Any, plain: Any) -> bool:
-    """Whether a converted value has the numbers that were converted, rounded to its dtype, in the same memory space.
-
-    To see it waits for a device, as a converter to a Python number did before.
-    """
-    if not is_differentiable(plain) or np.size(plain) != np.size(before):
-        return False
-    if is_array(plain) and is_on_device(plain) is not is_on_device(before):
-        return False
-    rounded = np.asarray(on_host(before)).astype(spec_of(plain).dtype)
-    return bool(np.array_equal(np.ravel(rounded), np.ravel(on_host(plain)), equal_nan=True))

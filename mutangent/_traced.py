@@ -163,8 +163,8 @@ class TracedArray(_MatchedAsArray):
                 f"{describe(value)} is on a device, and NumPy would copy it to the host. Write "
                 "cupy.asnumpy(mutangent.primal(x)) if that is meant."
             )
-        if copy is False:
-            return np.asarray(value, dtype)
+        if copy is not None:  # True in np.array(x)
+            return np.array(value, dtype, copy=copy)
         # A pullback may still read the array, so a closed recording gives out a copy. In `pause()` it is the array.
         if not isinstance(value, np.ndarray):
             return np.array(value, dtype)

@@ -53,6 +53,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_fields",
             "_instance_dict",
             "_overlay",
+            "_conversions",
             "_capture",
             "_mixed",
             "_recording",

@@ -31,6 +31,7 @@ NOT_RUN = {
     "tests/rules/test_special.py*": NO_SCIPY,
     "tests/rules/special_samples.py*": NO_SCIPY,
     "tests/array_api/*": "the namespace of the array API standard makes NumPy arrays",
+    "tests/cases/test_converters.py*": "NumPy's conversions; those of CuPy's arrays are in tests/cupy",
     "tests/nn/test_fused.py*": "cells are fused for NumPy arrays only",
     "tests/rules/test_products.py*": "products wait for each other for NumPy arrays only",
     "tests/in_place/test_written_past.py*": "to notice that an array on a device was overwritten would be to wait for it",

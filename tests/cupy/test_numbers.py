@@ -72,6 +72,62 @@ def test_a_converter_that_moves_an_array_to_the_host_is_refused(cp):
         mt.grad(lambda x: np.sum(OnHost(x).v))(cp.ones(2))
 
 
+CONVERTERS = {
+    "array": lambda cp: cp.array,
+    "asarray": lambda cp: cp.asarray,
+    "asarray by a lambda": lambda cp: lambda x: cp.asarray(cp.asarray(x)),
+    "array by a lambda": lambda cp: lambda x: cp.array(cp.asarray(x)),
+    "single precision": lambda cp: lambda x: cp.asarray(x, dtype=np.float32),
+    "a hook": lambda cp: None,
+}
+
+
+@pytest.mark.parametrize("name", CONVERTERS)
+def test_an_array_on_the_device_is_shared_or_copied_as_in_the_plain_run(cp, name):
+    converter = CONVERTERS[name](cp)
+    options = {"converter": converter} if converter else {"on_setattr": lambda i, a, v: cp.array(v)}
+
+    @mt.differentiable
+    class Layer:
+        v: object = mt.field(default=0.0, **options)
+
+    def loss(m, y, x):
+        m.v = y
+        m.v += x
+        return np.sum(m.v * y)
+
+    y, x = cp.asarray([1.0, 2.0]), cp.asarray([0.5, -0.5])
+    shares = name.startswith("asarray")
+    value, (dy, dx) = mt.value_and_grad(loss, argnums=(1, 2))(Layer(cp.zeros(2)), y, x)
+    after = np.array([1.5, 1.5])
+    np.testing.assert_array_equal(y.get(), after if shares else [1.0, 2.0])
+    np.testing.assert_allclose(dy.get(), 2 * after if shares else [2.5, 3.5])
+    np.testing.assert_allclose(dx.get(), 2 * after if shares else [1.0, 2.0])
+    assert float(value) == 4.5
+
+
+def test_numbers_that_are_the_same_by_chance_on_the_device_are_refused(cp):
+    def normalised(x):
+        x = cp.asarray(x)
+        return x / cp.sqrt(cp.sum(x * x))
+
+    def in_place(x):
+        x = cp.asarray(x)
+        x *= 2
+        return x
+
+    for converter, value in ((normalised, [1.0, 0.0]), (in_place, [3.0, 4.0]), (in_place, [0.0, 0.0])):
+
+        @mt.differentiable
+        class Chance:
+            v: object = mt.field(converter=converter)
+
+        x = cp.asarray(value)
+        with pytest.raises(mt.NotCapturedError, match=r"the converter .* of Chance\.v"):
+            mt.grad(lambda x, made=Chance: np.sum(made(x).v))(x)
+        np.testing.assert_array_equal(x.get(), value)
+
+
 @mt.differentiable
 class Mixed:
     w: object
