@@ -11,9 +11,17 @@ commit its items go back into the original, so everyone who holds the original s
 from __future__ import annotations
 
 import copy
+import functools
 from collections import deque
 from collections.abc import Callable, MutableMapping, MutableSequence
-from types import MappingProxyType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final
 
 import numpy as np
@@ -67,6 +75,8 @@ Description = Any
 MakeLeaf = Callable[[Any], tuple[Any, Description]]
 # An integer array up to this size is copied, so that a raise undoes what was written into it; a larger one is data.
 COPIED_BYTES: Final = 1 << 16
+# What can be called and holds no state of a program. An object of a class with `__call__` may.
+_CODE: Final = (type, FunctionType, BuiltinFunctionType, MethodType, functools.partial, np.ufunc, ModuleType)
 _IMMUTABLE: Final = (str, bytes, bool, int, type(None), type)
 
 
@@ -236,7 +246,7 @@ class Containers:
     def meet_bystander(self, obj: Any) -> None:
         """Look at the attributes of an object of another class, if it has any."""
         has_attributes = hasattr(obj, "__dict__") or hasattr(type(obj), "__slots__")
-        is_data = not callable(obj) and not isinstance(obj, Tangent | ZeroTangent | NoTangent)
+        is_data = not isinstance(obj, _CODE) and not isinstance(obj, Tangent | ZeroTangent | NoTangent)
         if has_attributes and is_data and id(obj) not in self.bystanders:
             self.bystanders[id(obj)] = Attributes(obj)
 
@@ -406,11 +416,7 @@ def unfollowed_items(value: Any) -> list[Any] | None:
         if value.dtype.names is not None:
             return [value[name] for name in value.dtype.names]
         return list(value.flat) if value.dtype.kind == "O" else None
-    if (
-        hasattr(value, "__dict__")
-        and not callable(value)
-        and isinstance(value, SimpleNamespace | MutableMapping | MutableSequence)
-    ):
+    if hasattr(value, "__dict__") and isinstance(value, SimpleNamespace | MutableMapping | MutableSequence):
         return list(vars(value).values())
     return None
 

@@ -122,7 +122,13 @@ class TracedArray(_MatchedAsArray):
     # -- leaving the recording ----------------------------------------------------------------------------------------
 
     def __float__(self) -> float:
-        return float(release(self, "float(x)", "Use x itself, or np.sin instead of math.sin"))
+        return float(
+            release(
+                self,
+                "float(x)",
+                "Use x itself, or np.sin instead of math.sin; for plain[i] = x make the array with np.zeros(shape, like=x)",
+            )
+        )
 
     def __int__(self) -> int:
         return int(release(self, "int(x)", "For a decision or an index write int(mutangent.primal(x))"))
@@ -155,8 +161,9 @@ class TracedArray(_MatchedAsArray):
         value = release(
             self,
             "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x, plain.dot(x))",
-            "Use x as it is; write np.stack([x, y]) for np.array([x, y]), plain @ x for plain.dot(x); for plain[i] = x "
-            "make the array with np.zeros_like(x), or hold it in a field",
+            "Use x as it is; write np.stack([x, y]) for np.array([x, y]), np.block([[x, y], [y, x]]) for a matrix of "
+            "numbers, plain @ x for plain.dot(x); for plain[i] = x make the array with np.zeros(shape, like=x), or hold it "
+            "in a field",
         )
         if is_on_device(value):
             raise TypeError(

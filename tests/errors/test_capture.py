@@ -303,3 +303,34 @@ def test_a_decorator_on_what_is_neither_class_nor_function_is_refused():
     for thing in (3, "text", [1.0]):
         with pytest.raises(TypeError, match=r"class(.|\n)*function"):
             mt.differentiable(thing)
+
+
+@pytest.mark.parametrize("place", ["a field", "an argument", "a list"])
+def test_a_traced_value_left_in_an_object_that_can_be_called_is_refused_and_undone(place):
+    class Layer:
+        def __init__(self):
+            self.state = np.zeros(2)
+
+        def __call__(self, x):
+            self.state = self.state + x
+            return np.sum(self.state)
+
+    @mt.differentiable
+    class Holder:
+        inner: object
+
+    layer = Layer()
+    before = layer.state
+    given = {"a field": Holder(layer), "an argument": layer, "a list": [layer]}[place]
+
+    def loss(given, x):
+        inner = {"a field": lambda: given.inner, "an argument": lambda: given, "a list": lambda: given[0]}[
+            place
+        ]()
+        return inner(x)
+
+    with pytest.raises(
+        mt.NotCapturedError, match=r"Layer\.state was given a value that depends on the recording"
+    ):
+        mt.grad(loss, argnums=1)(given, np.ones(2))
+    assert layer.state is before

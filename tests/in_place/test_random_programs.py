@@ -142,9 +142,10 @@ WRITES = (
     fill,
     sort,
     fill_diagonal,
-    where,
+    rows,
 )
-WRITES += (copy_where, subtract_at, rows)
+if ON_HOST:  # CuPy has no where= in ufuncs, and subtract.at for integers only
+    WRITES += (where, copy_where, subtract_at)
 
 
 @attrs.frozen
@@ -301,7 +302,8 @@ def test_contents_and_gradients_are_those_of_the_plain_run(way, program):
         assert type(mine_now) is type(plain_now)
         if mine_now is not None:
             np.testing.assert_allclose(mine_now, plain_now, rtol=1e-9, atol=1e-12)
-    assert [box.w is a for a in mine] == [plain_box.w is a for a in arrays]
+    if ON_HOST:  # CuPy gives out the array itself for some views of all of it, NumPy a new one
+        assert [box.w is a for a in mine] == [plain_box.w is a for a in arrays]
     assert [np.shares_memory(box.w, a) for a in mine] == [np.shares_memory(plain_box.w, a) for a in arrays]
 
     h = 1e-6
