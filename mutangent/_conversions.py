@@ -23,6 +23,7 @@ import numpy as np
 
 from ._arrays import (
     beside,
+    copy_with_strides,
     describe,
     is_array,
     is_differentiable,
@@ -35,8 +36,9 @@ from ._arrays import (
 )
 from ._contents import same_contents
 from ._errors import NotCapturedError
-from ._fields import current, enter, leave
-from ._overlay import PlainView
+from ._fields import CapturedField, current, enter, leave
+from ._overlay import Overlay, PlainView
+from ._tangent import children
 from ._traced import TracedArray, primal
 from ._views import layout_of
 
@@ -88,7 +90,7 @@ def follow_conversion(traced: TracedArray, convert: Convert, what: str) -> Any:
     before = primal(traced)
     shown = _shown(traced, before)
     try:
-        made = convert(shown)
+        made = _noticed(convert, shown, what)
     except ValueError as error:
         if is_array(before) and "is read-only" in str(error):
             raise _wrote(before, what) from error
@@ -131,6 +133,51 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
     return answers[0]
 
 
+class _Noticing(Overlay):
+    """Hands everything on to the overlay below, but refuses numbers that a converter writes into fields."""
+
+    outer: Overlay
+
+    def __init__(self, outer: Overlay, what: str) -> None:
+        super().__init__(outer)
+        self._what = what
+
+    def peek(self, obj: Any, field: CapturedField) -> Any:
+        return self.outer.peek(obj, field)
+
+    def read(self, obj: Any, field: CapturedField) -> Any:
+        return self.outer.read(obj, field)
+
+    first_read = read
+
+    def write(self, obj: Any, field: CapturedField, value: Any) -> None:
+        for item in children(value) or [value]:
+            if type(item) is not TracedArray and is_differentiable(item):
+                raise NotCapturedError(
+                    f"{self._what} was given a plain value, since it asks for one, and wrote {describe(item)} into "
+                    f"{type(obj).__name__}.{field.name}, which would have no gradient. {_INSTEAD}"
+                )
+        self.outer.write(obj, field, value)
+
+    def delete(self, obj: Any, field: CapturedField) -> None:
+        self.outer.delete(obj, field)
+
+    def meet(self, obj: Any) -> None:
+        self.outer.meet(obj)
+
+
+def _noticed(convert: Convert, shown: Any, what: str) -> Any:
+    """What a converter makes of a plain value. Other numbers that it makes of it must not get into fields."""
+    overlay = current()
+    if overlay is None:
+        return convert(shown)
+    before = enter(_Noticing(overlay, what))
+    try:
+        return convert(shown)
+    finally:
+        leave(before)
+
+
 def _ask(convert: Convert, sample: Any) -> Any:
     overlay = current()
     if overlay is None:
@@ -152,9 +199,9 @@ def _shown(traced: TracedArray, before: Any) -> Any:
     if not is_array(before):
         return before
     layout = layout_of(traced)
-    if is_on_device(before) or layout.strides == before.strides:
-        return protected(before)
-    return protected(_laid_out(layout, before))
+    if is_on_device(before) or layout.strides != before.strides:
+        before = copy_with_strides(before, layout)
+    return before if is_on_device(before) else protected(before)
 
 
 def _like(traced: TracedArray, before: Any, numbers: Any) -> Any:
@@ -162,20 +209,7 @@ def _like(traced: TracedArray, before: Any, numbers: Any) -> Any:
     if not is_array(before):
         number = numbers[()]
         return number if isinstance(before, np.generic) else number.item()
-    return beside(numbers.copy(), before) if is_on_device(before) else _laid_out(layout_of(traced), numbers)
-
-
-def _laid_out(layout: Any, numbers: Any) -> Any:
-    """A new array with the strides of one and the numbers of another."""
-    if layout.base is None or layout.size == 0:
-        made = np.empty_like(layout, subok=False)
-    else:
-        low, high = np.lib.array_utils.byte_bounds(layout)
-        memory = np.zeros(high - low, np.uint8)
-        start = layout.__array_interface__["data"][0] - low
-        made = np.ndarray(layout.shape, layout.dtype, memory, start, layout.strides)
-    made[...] = numbers
-    return made
+    return copy_with_strides(beside(numbers, before), layout_of(traced))
 
 
 def _others(before: Any, made: Any, answers: list[Any]) -> Iterator[Any]:

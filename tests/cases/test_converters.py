@@ -413,16 +413,17 @@ def test_a_converter_that_writes_into_its_argument_is_refused():
     assert x.tolist() == [3.0, 4.0]
 
 
-def test_what_a_converter_notes_in_fields_is_the_value_that_it_was_given():
+def test_a_converter_notes_in_fields_once_what_is_no_number():
     def noted(v, o):
-        o.last = float(np.sum(np.asarray(v)))
-        o.calls = [*o.calls, 1]
-        return np.array(v)
+        made = np.array(v)
+        o.shapes = [*o.shapes, made.shape]
+        o.seen.append(made.shape)
+        return made
 
     @mt.differentiable
     class Noting:
-        last: float = 0.0
-        calls: list = attrs.Factory(list)
+        shapes: list = attrs.Factory(list)
+        seen: list = attrs.Factory(list)
         v: object = mt.field(default=0.0, converter=attrs.Converter(noted, takes_self=True))
 
     def loss(m, x):
@@ -431,8 +432,35 @@ def test_what_a_converter_notes_in_fields_is_the_value_that_it_was_given():
 
     m = Noting()
     np.testing.assert_allclose(mt.grad(loss, argnums=1)(m, np.array([1.0, 2.0])), [8.0, 16.0])
-    assert m.last == 6.0
-    assert m.calls == [1, 1]
+    assert m.shapes == [(), (2,)]
+    assert m.seen == [(), (2,)]
+
+
+@pytest.mark.parametrize("note", ["text", "number", "numbers"])
+def test_a_number_that_a_converter_makes_and_puts_into_a_field_is_refused(note):
+    def noted(v, o):
+        plain = np.asarray(v)
+        o.note = {"text": str(plain), "number": float(np.sum(plain)), "numbers": [*plain.flat]}[note]
+        return np.array(v)
+
+    @mt.differentiable
+    class Noting:
+        note: object = None
+        v: object = mt.field(default=0.0, converter=attrs.Converter(noted, takes_self=True))
+
+    def loss(m, x):
+        m.v = x * 2
+        return np.sum(m.v) * (1.0 if note == "text" else np.sum(m.note))
+
+    m, x = Noting(), np.array([1.0, 2.0])
+    if note == "text":
+        np.testing.assert_array_equal(mt.grad(loss, argnums=1)(m, x), [2.0, 2.0])
+        assert m.note == "[2. 4.]"
+    else:
+        with pytest.raises(
+            mt.NotCapturedError, match=r"the converter noted of Noting\.v .* into Noting\.note"
+        ):
+            mt.grad(loss, argnums=1)(m, x)
 
 
 # -- arrays without axes and scalars -----------------------------------------------------------------------------------
