@@ -259,8 +259,9 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             return converter(value, *extra)
         if known and not extra and has_open((value,)):
             return follow_known(value, converter, what)
+        refusals = value._tape.refusals
         try:
-            return converter(value, *extra)
+            made = converter(value, *extra)
         except TracedValueError:
             if not extra and is_known(converter, like=value):
                 return follow_known(value, converter, what)
@@ -272,6 +273,9 @@ def _wrap_converter(converter: Any, where: str) -> Any:
                 raise
             shown = plain.copy() if value._tape.all is None else given_out(value, plain)
             return converter(shown, *extra)
+        if value._tape.refusals != refusals:  # it caught our error, which no plain value raises
+            return follow_conversion(value, lambda plain: converter(plain, *extra), what)
+        return made
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return convert
@@ -295,13 +299,18 @@ def _wrap_hook(hook: Any, cls: type) -> Any:
 
     @functools.wraps(hook, updated=())
     def set_hook(instance: Any, attribute: Any, value: Any) -> Any:
-        try:
+        if type(value) is not TracedArray:
             return hook(instance, attribute, value)
+        refusals = value._tape.refusals
+        try:
+            made = hook(instance, attribute, value)
         except TracedValueError:
-            if type(value) is not TracedArray:
-                raise
-            what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
-            return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
+            pass
+        else:
+            if value._tape.refusals == refusals:
+                return made
+        what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
+        return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
 
     set_hook.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return set_hook

@@ -104,6 +104,7 @@ class Tape:
         "owner",
         "pauses",
         "places",
+        "refusals",
         "returned",
         "serial",
         "shadowed",
@@ -144,6 +145,7 @@ class Tape:
         self.kept: list[Any] = []  # descriptions whose entry value a later recomputation reads
         self.origins: dict[int, tuple[Any, Any]] = {}
         self.lent: dict[int, Any] = {}  # arrays that users' rules were given, and may read in their pullbacks
+        self.refusals = 0  # how often a plain number was asked for; see `_capture`
         self.last_row: tuple[Any, ...] | None = None  # of x[i] = x[j]; see `_in_place`
         self.exponential: Any = None  # of the last logistic function; see `_logistic`
         self.locked: dict[int, Any] = {}

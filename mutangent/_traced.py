@@ -235,6 +235,7 @@ def release(x: TracedArray, what: str, instead: str) -> Any:
     value: Any = x
     while type(value) is TracedArray:
         if value._tape.entries is not None:
+            x._tape.refusals += 1
             raise TracedValueError(
                 f"{what} would silently lose the gradient of a traced value, {describe(primal(x))}. {instead}; "
                 "for the plain value without a gradient write mutangent.primal(x)."

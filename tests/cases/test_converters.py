@@ -463,6 +463,47 @@ def test_a_number_that_a_converter_makes_and_puts_into_a_field_is_refused(note):
             mt.grad(loss, argnums=1)(m, x)
 
 
+def squared_if_a_number(v):
+    try:
+        return float(v) ** 2
+    except TypeError:
+        return v
+
+
+def float_if_a_number(v):
+    try:
+        return float(v)
+    except (TypeError, ValueError):
+        return v
+
+
+@pytest.mark.parametrize("as_hook", [False, True], ids=["converter", "hook"])
+def test_a_converter_that_catches_our_error_takes_the_way_of_the_plain_run(as_hook):
+    def made(function):
+        hook = {"on_setattr": lambda i, a, v: function(v)} if as_hook else {"converter": function}
+
+        @mt.differentiable
+        class Trying:
+            v: object = mt.field(default=0.0, **hook)
+
+        return Trying()
+
+    def loss(m, x):
+        m.v = x
+        return np.sum(m.v * m.v)
+
+    for value in (1.0, 3.0, np.float64(3.0)):
+        with pytest.raises(mt.NotCapturedError, match=r"of Trying\.v turned"):
+            mt.grad(loss, argnums=1)(made(squared_if_a_number), value)
+        m = made(float_if_a_number)
+        assert mt.grad(loss, argnums=1)(m, value) == 2 * value
+        assert type(m.v) is float
+    m = made(float_if_a_number)
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(mt.grad(loss, argnums=1)(m, x), 2 * x)
+    assert m.v is x
+
+
 # -- arrays without axes and scalars -----------------------------------------------------------------------------------
 
 
