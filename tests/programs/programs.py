@@ -55,7 +55,7 @@ class Program:
 # -- graphs and whole programs -------------------------------------------------------------------------------------------
 
 
-variants = st.builds(Variant, *[st.booleans()] * 6)
+variants = st.builds(Variant, *[st.booleans()] * 7)
 
 
 def literal_row(draw: Draw) -> str:

@@ -157,6 +157,7 @@ class Variant:
     converters: bool
     hook: bool
     over_attrs: bool  # whether capture is put over a class that attrs has made already
+    copies: bool  # whether converters of arrays copy
 
     @property
     def source(self) -> str:
@@ -170,7 +171,11 @@ class Variant:
                 else f"@mt.differentiable(frozen=True, slots={self.const_slots})"
             ),
             float_options="converter=as_float, validator=is_float" if self.converters else "",
-            array_options="converter=as_array, validator=is_array" if self.converters else "",
+            array_options=(
+                f"converter={'as_copy' if self.copies else 'as_array'}, validator=is_array"
+                if self.converters
+                else ""
+            ),
             hook=", on_setattr=weaken" if self.hook else "",
         )
 
@@ -264,6 +269,7 @@ def library_names(variant: Variant) -> types.MappingProxyType[str, Any]:
         np=np,
         as_float=float,
         as_array=np.asarray,
+        as_copy=np.array,
         is_float=attrs.validators.instance_of(float),
         is_array=attrs.validators.instance_of(np.ndarray),
         context_grad=context_grad,
@@ -281,6 +287,7 @@ def reference_names(variant: Variant) -> types.MappingProxyType[str, Any]:
         mt=duals.Reference,
         np=duals.numpy_of_duals,
         as_float=lambda x: +x,  # an operation, and so constant under `pause`, as a conversion is
+        as_copy=lambda x: 1.0 * x,
         as_array=lambda x: 1.0 * x if duals.LEVELS.paused_up_to else x,
         is_float=None,
         is_array=attrs.validators.instance_of(duals.numpy_of_duals.ndarray),
