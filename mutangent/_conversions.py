@@ -120,7 +120,7 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
             or spec_of(answer) != spec_of(made)
             or not _holds_the_same(numbers if is_array(before) else sample, answer)
         ):
-            raise _changed(before, made, what)
+            raise _changes_others(before, what)
         answers.append((sample, answer))
     if not answers:
         raise NotCapturedError(
@@ -129,7 +129,7 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
             "validator, and convert with `float` or `np.array` itself."
         ) from refusal
     if len({_relation(*each) for each in answers}) > 1:
-        raise _changed(before, made, what)
+        raise _changes_others(before, what)
     return answers[0]
 
 
@@ -300,6 +300,13 @@ _INSTEAD: Final = "Write it with NumPy functions and operators, without float() 
 def _changed(before: Any, made: Any, what: str) -> NotCapturedError:
     return NotCapturedError(
         f"{what} turned {describe(before)} into {describe(made)} by a conversion that loses the gradient. {_INSTEAD}"
+    )
+
+
+def _changes_others(before: Any, what: str) -> NotCapturedError:
+    return NotCapturedError(
+        f"{what} gave back the number that it was given, {describe(before)}, but not numbers near by, so it computes, by a "
+        f"conversion that loses the gradient. {_INSTEAD}"
     )
 
 

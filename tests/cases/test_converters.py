@@ -493,7 +493,7 @@ def test_a_converter_that_catches_our_error_takes_the_way_of_the_plain_run(as_ho
         return np.sum(m.v * m.v)
 
     for value in (1.0, 3.0, np.float64(3.0)):
-        with pytest.raises(mt.NotCapturedError, match=r"of Trying\.v turned"):
+        with pytest.raises(mt.NotCapturedError, match=r"of Trying\.v (turned|gave back)"):
             mt.grad(loss, argnums=1)(made(squared_if_a_number), value)
         m = made(float_if_a_number)
         assert mt.grad(loss, argnums=1)(m, value) == 2 * value
