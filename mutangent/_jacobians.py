@@ -14,7 +14,6 @@ from ._arrays import Spec, describe, is_array, is_differentiable, namespace_of, 
 from ._context import pause
 from ._errors import GradientTypeError
 from ._jvp import jvp
-from ._tangent import NONE
 from ._traced import TracedArray, primal, require_scalar
 from ._transforms import argument_position, grad, vjp
 
@@ -71,7 +70,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
             joined = np.stack(parts, axis=-1) if parts else namespace_of(primal(out)).zeros(0, rows.dtype)
         if columns.dtype.kind == "c":
             matrix = primal(joined).reshape(rows.size, columns.size)
-            _require_holomorphic(pullback, out, np.conj(matrix).T, _matrix_times)
+            _require_found(pullback, out, np.conj(matrix).T, _matrix_times)
         return np.reshape(joined, (*rows.shape, *columns.shape)).astype(rows.dtype, copy=False)
 
     return jacobian_of_f
@@ -172,8 +171,8 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
     Raises
     ------
     GradientTypeError
-        When called, if the argument is no float or complex array or number, if the result has another shape, or if
-        the argument is complex and the result is real or not holomorphic at that point.
+        When called, if the argument is no float or complex array or number, if the result has another shape or is not
+        elementwise, or if the argument is complex and the result is real or not holomorphic at that point.
 
     Examples
     --------
@@ -186,16 +185,19 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
     def elementwise_grad_of_f(*args: Any, **kwargs: Any) -> Any:
         of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
         spec = spec_of(primal(x))
-        if spec.dtype.kind == "c":  # by the pullback, which tells what is holomorphic
-            out, pullback = vjp(of_x, x, *containers)
-            _require_elementwise(out, spec)
-            adjoint = pullback(_ones(out))[0]
-            _require_holomorphic(pullback, out, primal(adjoint), operator.mul)
-            derivative = np.conj(adjoint) + 0.0  # no negative zeros from the conjugate
-            return _like(derivative, out)
-        out, out_dot = jvp(of_x, (x, *containers), (_ones(x), *(NONE for _ in containers)))
+        # By the pullback, which can be asked again whether the function is what it is taken for.
+        out, pullback = vjp(of_x, x, *containers)
         _require_elementwise(out, spec)
-        return out_dot
+        ones = _ones(out)
+        adjoint = pullback(ones)[0]
+        if spec.dtype.kind == "f" and spec_of(primal(out)).dtype.kind == "c":
+            adjoint = adjoint - 1j * pullback(ones * 1j)[0]
+            _require_found(pullback, out, primal(adjoint), _real_times)
+        else:
+            _require_found(pullback, out, primal(adjoint), operator.mul)
+        if spec_of(primal(out)).dtype.kind == "c":
+            adjoint = np.conj(adjoint) + 0.0  # no negative zeros from the conjugate
+        return _like(adjoint, out)
 
     return elementwise_grad_of_f
 
@@ -218,9 +220,12 @@ def _ones(x: Any) -> Any:
 
 def _like(derivative: Any, out: Any) -> Any:
     """A derivative as the kind of number or array that the result is."""
-    if type(primal(out)) is complex:
-        return derivative.item()
-    return derivative.astype(spec_of(primal(out)).dtype, copy=False)
+    dtype = spec_of(primal(out)).dtype
+    if type(primal(out)) is float or type(primal(out)) is complex:
+        return derivative.item() if hasattr(derivative, "item") else derivative
+    if type(derivative) is float or type(derivative) is complex:
+        return number(derivative, dtype, primal(out))
+    return derivative.astype(dtype, copy=False)
 
 
 def _of_one(
@@ -260,10 +265,15 @@ def _matrix_times(matrix: Any, direction: Any) -> Any:
     return matrix @ np.reshape(direction, -1)
 
 
-def _require_holomorphic(
+def _real_times(diagonal: Any, direction: Any) -> Any:
+    """The part that a real argument feels."""
+    return np.real(diagonal * direction)
+
+
+def _require_found(
     pullback: Callable[..., tuple[Any, ...]], out: Any, adjoint: Any, product: Callable[[Any, Any], Any]
 ) -> None:
-    """Raise unless the derivative of a complex function is complex linear, and is the one that was found.
+    """Raise unless the derivative of a function is the one that was found: complex linear, or one number per element.
 
     Parameters
     ----------
@@ -279,10 +289,10 @@ def _require_holomorphic(
     if not np.size(adjoint):
         return
     with pause(), np.errstate(all="ignore"):
-        real, imaginary = _directions(out)
-        found = primal(pullback(real + imaginary)[0])
-        expected = product(adjoint, real + imaginary)
-        scale = product(abs(adjoint), abs(real + imaginary))
+        first, second = _directions(out)
+        found = primal(pullback(first + second)[0])
+        expected = product(adjoint, first + second)
+        scale = product(abs(adjoint), abs(first + second))
         difference = abs(np.reshape(found, expected.shape) - expected)
         known = np.isfinite(difference) & np.isfinite(scale)
         difference, scale = np.where(known, difference, 0.0), np.where(known, scale, 0.0)
@@ -290,10 +300,16 @@ def _require_holomorphic(
         if not (difference > eps**0.5 * scale + 1000 * eps * scale.max()).any():
             return
         # Rounding may have done it, in an ill-conditioned function. It breaks the sum of two directions as well.
-        parts = primal(pullback(real)[0]) + primal(pullback(imaginary)[0])
+        parts = primal(pullback(first)[0]) + primal(pullback(second)[0])
         noise = np.where(known, np.reshape(abs(parts - found), known.shape), 0.0)
         if difference.max() <= 1000 * noise.max():
             return
+    if product is _real_times or spec_of(primal(out)).dtype.kind == "f":
+        raise GradientTypeError(
+            f"the function is not elementwise: an element of its result, {describe(primal(out))}, depends on more than the "
+            "element of the argument at the same place. Use mutangent.jacobian for all derivatives, or mutangent.jvp with "
+            "ones for the sums of its rows."
+        )
     raise GradientTypeError(
         f"the function makes {describe(primal(out))} of a complex argument and is not holomorphic there"
         + (
@@ -307,10 +323,10 @@ def _require_holomorphic(
 
 
 def _directions(out: Any) -> list[Any]:
-    """A real and an imaginary direction in the space of `out`, of random numbers that are always the same."""
+    """Two random directions in the space of `out`, always the same: of a complex one a real and an imaginary one."""
     spec, like = spec_of(primal(out)), primal(out)
     rng = np.random.default_rng(0)
-    made = [rng.normal(size=spec.shape) * unit for unit in (1, 1j)]
+    made = [rng.normal(size=spec.shape) * unit for unit in (1, 1j if spec.dtype.kind == "c" else 1)]
     if not spec.shape:
         return [number(value, spec.dtype, like) for value in made]
     return [namespace_of(like).asarray(value.astype(spec.dtype)) for value in made]

@@ -365,3 +365,32 @@ def test_the_product_with_a_hessian_needs_no_hessian(rng):
     f = lambda x: np.sum(np.sin(x) * x[::-1] ** 2)
     (found,) = mt.hvp(f, (x,), (v,))
     np.testing.assert_allclose(found, mt.hessian(f)(x) @ v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda y: y, lambda y: y * (1 + 2j)], ids=["real", "complex"])
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: x * np.sum(x), lambda x: x[::-1] ** 2, np.cumsum, lambda x: x - np.mean(x)],
+    ids=["a sum", "reversed", "sums so far", "centred"],
+)
+def test_the_elementwise_derivative_of_a_function_that_is_not_elementwise_is_refused(f, make):
+    with pytest.raises(
+        mt.GradientTypeError, match=r"the function is not elementwise: .* Use mutangent\.jacobian"
+    ):
+        mt.elementwise_grad(lambda x: make(f(x)))(np.array([1.0, 2.0, 4.0]))
+
+
+def test_the_elementwise_derivative_may_be_infinite_or_nan_somewhere():
+    x = np.array([0.0, 1.0, 4.0])
+    np.testing.assert_array_equal(mt.elementwise_grad(np.sqrt)(x), [np.inf, 0.5, 0.25])
+    with np.errstate(invalid="ignore"):
+        found = mt.elementwise_grad(lambda x: x * np.sqrt(x - 1.0))(x)
+    assert np.isnan(found[0])
+    np.testing.assert_allclose(found[2], 3**0.5 + 2 / 3**0.5)
+
+
+def test_the_elementwise_derivative_of_numbers_has_their_kind():
+    assert mt.elementwise_grad(np.sin)(0.0) == 1.0
+    assert type(mt.elementwise_grad(lambda x: x**2)(3.0)) is float
+    assert mt.elementwise_grad(np.exp)(np.float32(0.0)).dtype == np.float32
+    assert mt.elementwise_grad(lambda x: np.exp(1j * x))(0.0) == 1j
