@@ -277,20 +277,18 @@ def _apply_to_operands(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any])
     if not is_number(row, y):
         return y
     keep = row.keep[mask]
-    as_operand_of = _same if row.kind == "elementwise" else strong
+    elementwise = row.kind == "elementwise"
     kept: list[Any] = []
     for k, value in enumerate(values):
         if k < operands and not keep[k + 1]:
-            kept.append(None if row.kind == "elementwise" else spec_of(value))
+            kept.append(None if elementwise else spec_of(value))
+        elif mask >> k & 1:
+            kept.append(value if elementwise else strong(value))
         else:
-            kept.append(as_operand_of(value) if mask >> k & 1 else constant(tape, value))
+            kept.append(constant(tape, value))
     y_kept = y if keep[0] else None
-    saved = (y_kept, *kept) if row.kind == "elementwise" else (y_kept, tuple(kept), kwargs)
+    saved = (y_kept, *kept) if elementwise else (y_kept, tuple(kept), kwargs)
     return append(tape.entries, tape, row, (nodes + [-1] * operands)[:operands], saved, y, values)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _apply_several(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

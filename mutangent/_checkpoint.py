@@ -176,10 +176,9 @@ class _Inside(Frame):
             if layer is not None and base_of(layer) is not None:
                 lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
             elif layer is not None and tape.shadowed and is_plain_array(lowered):
+                # What was written in place is a compact copy of an array that may have gaps.
                 model = layout_of(layer)
-                if (
-                    model.strides != lowered.strides
-                ):  # of the compact copy that was written in place of one with gaps
+                if model.strides != lowered.strides:
                     made = copy_with_strides(lowered, model)
                     lowered = parts.setdefault(id(layer), (layer, made))[1]
             described = Leaf(-1 if layer is None else layer._node, lowered)

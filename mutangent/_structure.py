@@ -324,7 +324,7 @@ class Lifter:
             return made, Group(value, [description for _, description in pairs])
         if isinstance(value, list | dict | deque):
             return self._lift_mutable(value, where)
-        if isinstance(value, set | bytearray) or (is_followed_as_whole(value)):
+        if isinstance(value, set | bytearray) or is_followed_as_whole(value):
             if is_array(value) and value.dtype.kind == "O":
                 refuse_unfollowed(value, where, self.is_captured)
             return self.containers.copy_of(value), None
