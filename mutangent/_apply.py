@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._adopted import constant_array, new_array
 from ._arrays import (
     ARRAYS,
     PLAIN,
@@ -23,7 +24,6 @@ from ._arrays import (
     spec_of,
 )
 from ._errors import InPlaceError, MutangentError, RuleError
-from ._in_place import check_shadow, constant_array, new_array
 from ._operands import (
     NO_SETTINGS,
     STATIC,
@@ -37,6 +37,7 @@ from ._operands import (
     strong,
 )
 from ._rulebook import Rule, function, no_rule, rule
+from ._shadow import check_shadow
 from ._tape import UNPACK, Tape
 from ._traced import (
     CLOSED,

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import ARRAYS, COMPLEX128, FLOAT64, PLAIN, spec_of
-from ._in_place import check_shadow
 from ._operands import NO_SETTINGS, as_operand, constant, refuse_nested, serial_of, strong
 from ._rulebook import Rule, no_rule, rule
+from ._shadow import check_shadow
 from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, collect, level_of, lower
 

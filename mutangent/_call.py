@@ -21,9 +21,10 @@ from ._arrays import ARRAYS, describe, is_array, is_differentiable, overlap, pro
 from ._errors import RuleError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
-from ._in_place import first_name, is_entry, note_twins
+from ._in_place import note_twins
 from ._overlay import UNSET, Overlay, Unread
 from ._recording import Recording
+from ._shadow import first_name, is_entry
 from ._structure import (
     Child,
     Containers,

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ._adopted import written_by_other_name
 from ._arrays import (
     ARRAYS,
     copy_with_strides,
@@ -34,9 +35,10 @@ from ._contents import same_contents
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, is_captured, leave
 from ._identity import IdentityMap
-from ._in_place import add_name, assign, first_name, is_entry, note_twins, written_by_other_name
+from ._in_place import assign, note_twins
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
+from ._shadow import add_name, first_name, is_entry
 from ._structure import (
     Child,
     Containers,

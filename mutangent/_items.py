@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index
+from ._adopted import constant_array
 from ._arrays import ARRAYS, Spec, is_array, is_differentiable
-from ._in_place import constant_array, plain_index
+from ._in_place import plain_index
 from ._suspended import refuse_outside
 from ._tape import INDEX, SCATTER
 from ._traced import CLOSED, TracedArray, append, lower

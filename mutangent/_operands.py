@@ -9,8 +9,8 @@ import numpy as np
 
 from ._arrays import PLAIN, is_array, is_differentiable
 from ._errors import TracedValueError
-from ._in_place import detached
 from ._rulebook import Rule, no_rule
+from ._shadow import detached
 from ._tape import Tape
 from ._traced import TracedArray, has_open
 

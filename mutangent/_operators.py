@@ -28,11 +28,12 @@ from ._arrays import (
 )
 from ._binary import DOT, MATMUL, apply_binary, is_product
 from ._errors import InPlaceError, NoRuleError, TracedValueError
-from ._in_place import assign, check_shadow, first_name, plain_index, replace, take_over, write_view
+from ._in_place import assign, plain_index, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
 from ._operands import NO_SETTINGS
 from ._rulebook import known, no_rule, rule
+from ._shadow import check_shadow, first_name
 from ._suspended import refuse_outside
 from ._tape import PRODUCT, Tape
 from ._traced import CLOSED, TracedArray, append, has_open, lower, primal

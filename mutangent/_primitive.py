@@ -12,8 +12,8 @@ from ._call import Call, Frame, open_tape
 from ._context import pause
 from ._errors import NoRuleError, RuleError
 from ._fields import current, enter, is_captured, leave
-from ._in_place import check_shadow
 from ._recording import check_array
+from ._shadow import check_shadow
 from ._tangent import NONE, ZERO, NoTangent, ZeroTangent, children, map_container, rebuild
 from ._tape import Tape
 from ._traced import TracedArray, collect, level_of, lower, new_traced, primal

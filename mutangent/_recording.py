@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from ._accumulate import Cotangents, project
+from ._adopted import constant_array
 from ._arrays import (
     ARRAYS,
     Spec,
@@ -24,14 +25,15 @@ from ._arrays import (
 from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
-from ._in_place import check_contents, commit_contents, constant_array, detached, give_back, join_shadow
 from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
+from ._shadow import detached, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import LEAF, Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, new_traced, primal
 from ._views import refresh_all
+from ._written_back import check_contents, commit_contents, give_back
 
 
 class Recording(Overlay):

@@ -30,10 +30,11 @@ from ._arrays import Spec, describe, is_array, is_differentiable, overlap, spec_
 from ._attributes import Attributes, holds_traced
 from ._errors import InPlaceError, NotCapturedError
 from ._fields import schema_of
-from ._in_place import detached, is_entry, settle
+from ._shadow import detached, is_entry
 from ._tangent import NoTangent, Tangent, ZeroTangent, children, combine, rebuild
 from ._traced import TracedArray, left_checkpoint, primal
 from ._views import base_of, derive, root_of
+from ._written_back import settle
 
 
 class Leaf:

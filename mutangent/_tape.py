@@ -138,8 +138,8 @@ class Tape:
         # Those constants by their memory, looked at in writes; and the ones that it does not know yet.
         self._constants_in_memory: Memory | None = None
         self._constants_to_add: list[Any] = []
-        self.places: Any = None  # of arrays, once one was written; see `_in_place`
-        # For arrays written in place, by the identity of a traced value; see `_in_place`.
+        self.places: Any = None  # of arrays, once one was written; see `_shadow`
+        # For arrays written in place, by the identity of a traced value; see `_shadow`.
         self.leaves: dict[int, Any] = {}
         self.leaf_ids: frozenset[int] = frozenset()
         self.kept: list[Any] = []  # descriptions whose entry value a later recomputation reads
@@ -173,7 +173,7 @@ class Tape:
         self.sleepers: WeakValueDictionary[int, Any] | None = None
 
     def for_constants(self) -> Tape:
-        """The tape of constant arrays that the program may write: nothing is recorded on it, see `_in_place`."""
+        """The tape of constant arrays that the program may write: nothing is recorded on it, see `_adopted`."""
         if self.sleeping is None:
             made = self.sleeping = Tape([])
             made.entries = None

@@ -1,0 +1,230 @@
+"""Who shares the memory of an array that a recording writes.
+
+The array of a field or an argument is not touched until the recording commits; then the same array object receives the
+final contents. Until then it is *shadowed*: its handle holds the new contents, and who reads or writes it by another name
+gets an error, since he would see, or change, the old contents. Two handles of one array are joined at the first write;
+two arrays that overlap are refused.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ._arrays import copy_with_strides, describe, is_array, is_plain_array, overlap
+from ._errors import InPlaceError
+from ._memory import Memory
+from ._tape import Tape
+from ._traced import TracedArray, new_traced, primal
+from ._views import base_of, join, layout_of, same_array, source_of
+
+
+class Places:
+    """Where the arrays of one recording lie. It is made at the first write, and kept up from then on."""
+
+    __slots__ = ("_kept", "_known", "_lent", "_sleepers", "leaves")
+
+    def __init__(self, tape: Tape) -> None:
+        self.leaves = Memory()
+        self._sleepers: Memory | None = None
+        self._lent: Memory | None = None
+        self._kept: Memory | None = None
+        self._known = 0  # how many of those that a recomputation reads are in `_kept`
+        for leaf in tape.leaves.values():
+            self.leaves.add(_array_of(leaf, tape), leaf)
+        sleeping = tape.sleeping
+        if sleeping is not None:
+            for sleeper in list((sleeping.sleepers or {}).values()):
+                self.add_sleeper(_array_of(sleeper, sleeping), sleeper)
+
+    def add_sleeper(self, array: Any, sleeper: TracedArray) -> None:
+        """Add the handle of a constant array."""
+        self._sleepers = self._sleepers or Memory()
+        self._sleepers.add_weakly(array, sleeper)
+
+    def handles_near(self, array: Any) -> list[TracedArray]:
+        """Handles of arrays that the recording did not compute, which may overlap one."""
+        found: list[TracedArray] = self.leaves.near(array)
+        if self._sleepers is not None:
+            sleepers = [reference() for reference in self._sleepers.near(array)]
+            found += [sleeper for sleeper in sleepers if sleeper is not None]
+        return found
+
+    def lent_near(self, tape: Tape, array: Any) -> list[Any]:
+        """Arrays that users' rules were given, which may overlap one."""
+        if tape.lent:
+            self._lent = self._lent or Memory()
+            for lent in tape.lent.values():
+                self._lent.add(lent, lent)
+            tape.lent.clear()
+        return [] if self._lent is None else self._lent.near(array)
+
+    def kept_near(self, tape: Tape, array: Any) -> list[Any]:
+        """Descriptions whose entry value a recomputation reads, of arrays which may overlap one."""
+        self._kept = self._kept or Memory()
+        for kept in tape.kept[self._known :]:
+            self._kept.add(kept.entry, kept)
+        self._known = len(tape.kept)
+        return self._kept.near(array)
+
+    def written_near(self, tape: Tape, array: Any) -> list[tuple[TracedArray, Any]]:
+        """Handles that were written, with whose their contents will be, of arrays which may overlap one."""
+        shadowed = tape.shadowed
+        return [shadowed[id(leaf)] for leaf in self.leaves.near(array) if id(leaf) in shadowed]
+
+
+def _array_of(handle: TracedArray, tape: Tape) -> Any:
+    """The array that a handle stands for; None for one that is lent to an inner recording."""
+    return handle._value if base_of(handle) is None and handle._tape is tape else None
+
+
+def places_of(tape: Tape) -> Places:
+    """Where the arrays of a recording lie."""
+    if tape.places is None:
+        tape.places = Places(tape)
+    places: Places = tape.places
+    return places
+
+
+# -- the first write to an array ---------------------------------------------------------------------------------------
+
+
+def shadow(root: TracedArray) -> None:
+    """The first write to an array that the caller owns: other names of its memory must see it, or be refused."""
+    tape = root._tape
+    array = root._value
+    source = source_of(root)
+    places = places_of(tape)
+    for other in places.handles_near(array):
+        if other is root or base_of(other) is not None or id(other) in tape.shadowed:
+            continue  # those that were written before have been compared with this one
+        if not is_array(primal(other._value)):
+            continue
+        if _is_same_array(source_of(other), source):
+            join(other, root)
+        elif share_memory(other, root):
+            raise _shared(array, other)
+    for lent in places.lent_near(tape, array):
+        if share_memory(lent, array):
+            raise InPlaceError(
+                f"{describe(array)} of a field or argument is written in place, and a user's rule that was called before "
+                "may read it in its pullback. Assign a new array to the field: `m.w = m.w + step`."
+            )
+    if is_plain_array(array):
+        before = array.copy(order="K")
+        tape.forget_constants(array)
+    else:
+        # The outer recording's handle may stand for this very array at the moment; see `borrow`.
+        lent = [saved for handle, saved in tape.borrowed if handle is source]
+        before = lent[0]._node if lent else source._node
+    copy_for_recomputation(tape, array)
+    tape.shadowed[id(root)] = (root, source)
+    tape.before[id(root)] = before
+
+
+def _shared(array: Any, other: TracedArray) -> InPlaceError:
+    return InPlaceError(
+        f"{describe(array)} is written in place, and another field or argument holds {describe(primal(other))} that shares "
+        "memory with it. Hold the array once, and make the view where it is needed."
+    )
+
+
+def copy_for_recomputation(tape: Tape, array: Any) -> None:
+    """Let later recomputations read an array that is about to be written as it was."""
+    if not tape.kept:
+        return
+    copies: dict[int, tuple[Any, Any]] = {}  # one array in two places stays one
+    for kept in places_of(tape).kept_near(tape, array):
+        entry = kept.entry
+        if id(entry) in copies:
+            kept.entry = copies[id(entry)][1]
+        elif entry is array or share_memory(entry, array):
+            kept.entry = copy_with_strides(entry)
+            copies[id(entry)] = (entry, kept.entry)
+
+
+def check_shadow(tape: Tape, constant: Any) -> None:
+    """Raise if an array is read that the recording has written, by its plain name or by that of an outer recording.
+
+    It still has the old contents.
+    """
+    if not is_plain_array(constant) and type(constant) is not TracedArray:
+        return
+    if not tape.shadowed:
+        return
+    for _, source in tape.places.written_near(tape, constant):
+        if share_memory(source, constant):
+            raise InPlaceError(
+                f"{describe(primal(constant))} shares memory with a field or argument that the recording has written in "
+                "place, and reading it by another name gives the old contents. Read it through the object's field or the "
+                "function's argument."
+            )
+
+
+def share_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays overlap, traced or not."""
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.base is None and b.base is None:
+        return a is b
+    a, b = layout_of(a), layout_of(b)
+    if not (is_plain_array(a) and is_plain_array(b)) or (a.base is None and b.base is None):
+        return a is b
+    return overlap(a, b)
+
+
+# -- names of an array -------------------------------------------------------------------------------------------------
+
+
+def _is_same_array(a: Any, b: Any) -> bool:
+    """Whether two sources are one array; an outer recording may have a handle of it for each field that holds it."""
+    a, b = first_name(a), first_name(b)
+    if a is b:
+        return True
+    if type(a) is not TracedArray or type(b) is not TracedArray:
+        return False
+    return base_of(a) is None and base_of(b) is None and layout_of(a) is layout_of(b)
+
+
+def first_name(x: Any) -> Any:
+    """The handle of which `x` is only another name."""
+    while type(x) is TracedArray and base_of(x) is not None and x._how is same_array:
+        x = base_of(x)
+    return x
+
+
+def join_shadow(leaf: TracedArray) -> None:
+    """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
+    source = source_of(leaf)
+    tape = leaf._tape
+    for root, written in tape.places.written_near(tape, leaf._value):
+        if _is_same_array(written, source):
+            join(leaf, root)
+            return
+        if share_memory(leaf, written):
+            raise _shared(primal(written), leaf)
+    tape.places.leaves.add(leaf._value, leaf)
+
+
+def add_name(traced: TracedArray, source: Any) -> None:
+    """Let a traced array be one more name of an array that the recording did not compute, as a field that holds it is."""
+    tape = traced._tape
+    tape.origins[id(traced)] = (traced, source)
+    tape.leaves[id(traced)] = traced
+    if tape.places is not None:
+        join_shadow(traced)
+
+
+def is_entry(root: TracedArray) -> bool:
+    """Whether a handle is an array that the recording did not compute: of a field or argument, or a constant."""
+    tape = root._tape
+    return tape.asleep or id(root) in tape.shadowed or id(root) in tape.origins or id(root) in tape.leaves
+
+
+def detached(value: Any) -> Any:
+    """The same value in an array, or a handle, of its own."""
+    if type(value) is not TracedArray:
+        return value.copy(order="K")
+    made = new_traced(value._tape, value._node, value._value)
+    value._tape.detached.append(weakref.ref(made))
+    return made

@@ -1,0 +1,121 @@
+"""How what a recording wrote into arrays gets back to where they came from, when it ends.
+
+The array of a field or an argument gets its final contents (what was saved for sweeps, and refers to it, gets a copy of it
+as it was), and the handle that was borrowed from an outer recording stands for a value of that one again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._adopted import new_array
+from ._arrays import ARRAYS, describe, is_on_device, is_plain_array, overlap
+from ._contents import same_contents
+from ._errors import InPlaceError
+from ._in_place import assign
+from ._memory import Memory
+from ._tape import Tape
+from ._traced import TracedArray, primal
+from ._views import base_of, derive, move_views, outdate, root_of, same_array, source_of, views_of
+
+
+def check_contents(tape: Tape) -> None:
+    """Raise if an array was written past the recording that is about to overwrite it. Nothing is changed."""
+    if not tape.shadowed:
+        return
+    for root, source in list(tape.shadowed.values()):
+        before = tape.before[id(root)]
+        if type(source) is TracedArray:
+            same = source._node is before or bool(type(before) is int and source._node == before)
+        else:
+            # On a device to compare would be to wait.
+            same = is_on_device(source) or same_contents(source, before)
+        if not same:
+            raise InPlaceError(
+                f"{describe(primal(source))} was written both in the recording, through a field or an argument, and past "
+                "it, by another name of the array. Write it through the field or the argument."
+            )
+        if type(source) is not TracedArray and type(root._value) is TracedArray:
+            # An outer recording traces what is in the plain array from now on.
+            tape.shadowed[id(root)] = (root, new_array(source, root._value))
+
+
+def commit_contents(tape: Tape, entries: Any) -> None:
+    """Give every array that was written in place its final contents."""
+    if not tape.shadowed:
+        return
+    written = [(source, tape.before[id(root)]) for root, source in tape.shadowed.values()]
+    _keep_old(tape, entries, [(array, before) for array, before in written if is_plain_array(array)])
+    for root, source in tape.shadowed.values():
+        if type(source) is TracedArray:
+            assign(source, Ellipsis, root._value)
+        else:
+            source[...] = root._value
+
+
+def _keep_old(tape: Tape, entries: Any, written: list[tuple[Any, Any]]) -> None:
+    """Let all that was saved for sweeps read copies of arrays that are about to be overwritten."""
+    if not written:
+        return
+    before = {id(array): contents for array, contents in written}
+    memory = Memory()
+    for array, _ in written:
+        memory.add(array, array)
+    for number, (rule, parents, saved, shape, dtype) in enumerate(entries):
+        if type(saved) is tuple:
+            entries[number] = (rule, parents, _old(saved, before, memory), shape, dtype)
+    for reference in tape.detached:
+        handle = reference()
+        if handle is not None:
+            handle._value = _old(handle._value, before, memory)
+
+
+def _old(saved: Any, before: dict[int, Any], memory: Memory) -> Any:
+    if type(saved) is tuple:
+        return tuple([_old(item, before, memory) for item in saved])
+    if type(saved) is dict:
+        return {name: _old(item, before, memory) for name, item in saved.items()}
+    if type(saved) in ARRAYS:
+        if id(saved) in before:
+            return before[id(saved)]
+        if saved.base is not None and any(overlap(saved, array) for array in memory.near(saved)):
+            return saved.copy(order="K")
+    return saved
+
+
+def give_back(tape: Tape, changed: bool) -> None:
+    """Return the borrowed handles, with what was written into them if `changed`."""
+    for root, saved in tape.borrowed:
+        new = root._value if changed and base_of(root) is None else None
+        if changed:
+            # Cotangents may be given for them later.
+            for handle in (root, *views_of(root)):
+                tape.returned[id(handle)] = (handle, handle._node)
+        joined = None
+        if base_of(root) is not None:
+            joined = root_of(root)
+            root._base = None
+        root._tape, root._node, root._value = saved._tape, saved._node, saved._value
+        move_views(root, tape, joined)
+        outdate(root)
+        if new is not None:
+            assign(root, Ellipsis, new)
+
+
+def settle(x: TracedArray) -> Any:
+    """What a traced value of a closed recording is one layer down, for those who keep it.
+
+    The array of a field or argument that was written in place is itself again; a view of an array that was written is
+    made as a view of it.
+    """
+    tape = x._tape
+    if id(x) in tape.shadowed or id(x) in tape.origins:
+        return source_of(x)
+    base = base_of(x)
+    if base is not None:
+        root = id(root_of(x))
+        # The leaf of an outer recording's array stands for it, but has a handle of its own.
+        stands_in = root in tape.origins and root not in tape.shadowed
+        if x._how is same_array or root in tape.mutable or stands_in:
+            return derive(settle(base), x._how)
+    return x._value
