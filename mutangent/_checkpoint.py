@@ -1,10 +1,12 @@
 """Recomputation in the backward pass, for functions that mutate objects too.
 
-Theory of operation. The function runs once, in a recording of its own that is thrown away. What stays on the caller's
-tape is one entry, with the values that the function's arguments and the fields it read had on entry. In the sweep the
-function runs again over those values: an overlay shows the objects as they were, takes up what is written, and is
-dropped, so no object changes a second time. Random generators are set to the state they had and put back afterwards.
-The tangents of the second run are contributions to what the first one had read.
+Theory of operation. The function runs once, in a recording of its own that is thrown away (`_first_run`). What stays on the
+caller's tape is one entry, with the values that the function's arguments and the fields it read had on entry. In the sweep
+the function runs again over those values (`_second_run`): an overlay shows the objects as they were, takes up what is
+written, and is dropped, so no object changes a second time. Random generators are set to the state they had and put back
+afterwards (`_remembered`). The tangents of the second run are contributions to what the first one had read.
+
+Here are the calls of the user, and how what the first run left behind becomes results on the caller's tape.
 """
 
 from __future__ import annotations
@@ -14,48 +16,23 @@ import functools
 import math
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ._adopted import written_by_other_name
-from ._arrays import (
-    ARRAYS,
-    copy_with_strides,
-    describe,
-    is_array,
-    is_plain_array,
-    namespace_of,
-    overlap,
-    spec_of,
-)
-from ._call import Frame, open_tape
-from ._contents import same_contents
+from ._arrays import ARRAYS, describe, is_array, overlap
+from ._call import open_tape
 from ._errors import CheckpointError
-from ._fields import CapturedField, current, enter, is_captured, leave
-from ._identity import IdentityMap
+from ._fields import current, enter, is_captured, leave
+from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
-from ._overlay import Overlay, Unread
-from ._recording import Recording, match
+from ._remembered import generators_in, state_of
+from ._second_run import Recomputation, sums_of
 from ._shadow import add_name, first_name, is_entry
-from ._structure import (
-    Child,
-    Containers,
-    Description,
-    Group,
-    Leaf,
-    Lifter,
-    Lowerer,
-    contents,
-    is_followed_as_whole,
-    refill,
-    same_parts,
-)
-from ._tangent import NONE, ZERO, Tangent, children, rebuild
+from ._structure import Containers, Description, Leaf, Lifter, Lowerer
 from ._tape import CALL, SET_ITEM, UNPACK, Tape
-from ._traced import TracedArray, append, append_call, level_of, lower, primal
-from ._views import base_of, derive, layout_of, register_view, root_of, source_of, views_of
+from ._traced import TracedArray, append, append_call, level_of, primal
+from ._views import register_view, root_of, source_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,265 +128,29 @@ def checkpoint_sequence(
     return results
 
 
-class _Inside(Frame):
-    """What the first run sees: objects without the caller's tracing. It notes the values that it gives out."""
-
-    def __init__(self, outer: Overlay | None, tape: Tape) -> None:
-        super().__init__(outer, tape)
-        self.constants: dict[tuple[int, str], Any] = {}
-        # Those among the arguments: by the identity of a group, it and, by position, what the function may change.
-        self.given_constants: dict[int, tuple[Group, dict[int, Any]]] = {}
-        # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
-        self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
-        # An array that was given out in places that the caller has a handle each for: all of its handles.
-        self.ambiguous: dict[int, list[TracedArray]] = {}
-        self.rewritten: list[tuple[Any, Any]] = []
-        self.copies: dict[int, tuple[Any, Any]] = {}  # plain arrays that the function asked for; see `Tape`
-        # Working copies that the function changed: other values in them may be the same Python objects as before.
-        self.changed: set[int] = set()
-        # What views show, the arrays that they are views of, and how they are made from them.
-        self.views: list[tuple[Any, Any, Any]] = []
-        arrays, ambiguous = self.arrays, self.ambiguous  # without `self`, which would be a reference cycle
-        parts: dict[int, tuple[TracedArray, Any]] = {}
-
-        def strip(value: Any) -> tuple[Any, Leaf]:
-            layer = level_of(value, tape) if type(value) is TracedArray else None
-            lowered = lower(value, tape)
-            if layer is not None and base_of(layer) is not None:
-                lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
-            elif layer is not None and tape.shadowed and is_plain_array(lowered):
-                # What was written in place is a compact copy of an array that may have gaps.
-                model = layout_of(layer)
-                if model.strides != lowered.strides:
-                    made = copy_with_strides(lowered, model)
-                    lowered = parts.setdefault(id(layer), (layer, made))[1]
-            described = Leaf(-1 if layer is None else layer._node, lowered)
-            if is_array(lowered):
-                known = arrays.get(id(lowered))
-                if known is not None and first_name(known[1]) is not first_name(layer):
-                    handles = ambiguous.setdefault(id(lowered), [])
-                    handles += [handle for handle in (known[1], layer) if handle is not None]
-                arrays[id(lowered)] = (lowered, layer, value)
-                tape.kept.append(
-                    described
-                )  # if the array is written later, `described` gets a copy of it as it was
-            return lowered, described
-
-        self.lifter = Lifter(strip, is_captured, self.containers)
-
-    def handles_of(self, array: Any) -> Sequence[TracedArray]:
-        """The handles of an array that has several; a write has made one of them."""
-        written = any(each is array for each, _ in self.rewritten)
-        return () if written else self.ambiguous.get(id(array), ())
-
-    def constant_of(self, value: Any) -> Any:
-        """The array that the function asked for as a plain one, and was given a copy of; the plain run has the array."""
-        copied, array = self.copies.get(id(value), (None, None))
-        return array if copied is not None and same_contents(copied, array) else None
-
-    def first_read(self, obj: Any, field: CapturedField) -> Any:
-        value = super().first_read(obj, field)
-        if self.records[id(obj)].entries[field.name] is None:
-            self.constants[id(obj), field.name] = _remembered(value)
-        return value
-
-    def remember_constants(self, arguments: Description) -> None:
-        """Note what the arguments hold without tangent space that the function may change: sets, small integer arrays."""
-        pending = [arguments]
-        while pending:
-            group = pending.pop()
-            if type(group) is not Group or id(group) in self.given_constants:
-                continue
-            held = {
-                place: _remembered(value)
-                for place, (item, value) in enumerate(zip(group.items, _values_of(group), strict=True))
-                if item is None and (isinstance(value, set | bytearray) or is_followed_as_whole(value))
-            }
-            self.given_constants[id(group)] = (group, held)
-            pending += group.items
-
-
-def _values_of(group: Group) -> list[Any]:
-    return list(group.model.values()) if isinstance(group.model, dict) else list(group.model)
-
-
-def _part_of_root(view: TracedArray, shown: Any) -> Any:
-    """What a view shows, in the memory of its root: the view of an array that was written may have got a copy."""
-    root = root_of(view)._value
-    if type(shown) not in ARRAYS or type(root) not in ARRAYS or overlap(shown, root):
-        return shown
-    return derive(root, _way_from_root(view))
-
-
-def _way_from_root(view: TracedArray) -> Any:
-    """How a view is made from its root, as one step."""
-    steps: list[Any] = []
-    while (base := base_of(view)) is not None:
-        steps.append(view._how)
-        view = base
-    if len(steps) == 1:
-        return steps[0]
-
-    def follow(value: Any) -> Any:
-        for how in reversed(steps):
-            value = derive(value, how)
-        return value
-
-    return follow
-
-
-class _FirstRun(Recording):
-    """The first run. Its tape is thrown away; arrays that it wrote are handed to the frame."""
-
-    looks_at_arrays = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tape.copies = {}
-
-    def commit(self) -> None:
-        frame: Any = self.outer
-        for root, array in self.tape.shadowed.values():
-            frame.views += [(view._value, array, _way_from_root(view)) for view in views_of(root)]
-        # What a view of a written array shows is read before that array gets its contents.
-        self.tape.mutable = {}
-        for made in self.containers.by_original.values():
-            if not same_parts(contents(made.working), made.lifted_before or []):
-                frame.changed.add(id(made.original))
-        Overlay.commit(self)
-        for root, array in self.tape.shadowed.values():
-            if id(array) in frame.arrays:
-                frame.rewritten.append((array, root._value))
-            else:
-                array[...] = root._value  # made inside
-
-    def release(self) -> None:
-        frame: Any = self.outer
-        for view, shown in self.containers.lowered.values():
-            if type(view) is TracedArray:
-                root = root_of(view)
-                if id(root) not in self.tape.shadowed:
-                    frame.views.append((shown, source_of(root), _way_from_root(view)))
-        super().release()
-
-
-class _SecondRun(Recording):
-    """The second run, which leaves nothing behind."""
-
-    looks_at_arrays = False
-
-    def commit(self) -> None:
-        self.restore_attributes()
-
-
-class _Replay(Overlay):
-    """Shows objects as they were when the first run read them."""
-
-    def __init__(self, inside: _Inside) -> None:
-        super().__init__(current())
-        self._inside = inside
-        self.models: dict[int, Any] = {}
-        made = inside.containers.by_original.values()
-        self._originals = {id(each.description): each.original for each in made}
-
-    def first_read(self, obj: Any, field: CapturedField) -> Any:
-        record = self._inside.log.get(id(obj))
-        if record is None or field.name not in record.entries:
-            return self._below(obj, field)
-        entry = record.entries[field.name]
-        if entry is None:
-            return _again(self._inside.constants[id(obj), field.name])
-        if type(entry) is Unread:
-            return entry.value
-        return self.value_of(entry, None)
-
-    def value_of(self, description: Description, otherwise: Any) -> Any:
-        """The entry value of a description; `otherwise` for one that has no tangent space."""
-        if type(description) is Leaf:
-            return description.entry
-        if type(description) is Child:
-            return description.primal
-        if type(description) is not Group:
-            return otherwise
-        known = self.models.get(id(description))
-        if known is None:
-            before = _values_of(description)
-            for place, value in self._inside.given_constants.get(id(description), (None, {}))[1].items():
-                before[place] = _again(value)
-            items = [
-                self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
-            ]
-            rebuilt = rebuild(description.model, items)
-            known = self.models[id(description)] = self._like_original(description, rebuilt)
-        return known
-
-    def _like_original(self, description: Description, rebuilt: Any) -> Any:
-        """A deque, or an instance of a subclass, like the one that the first run was shown."""
-        original = self._originals.get(id(description))
-        if original is None or type(original) is type(rebuilt):
-            return rebuilt
-        made = copy.copy(original)
-        refill(made, rebuilt)
-        return made
-
-
-class _ResultLifter(Lifter):
-    """Lifts what the first run left behind. A tuple that it was given is no new one, and one in two places stays one."""
-
-    __slots__ = ("given", "known")
-
-    def __init__(
-        self,
-        leaf: Callable[[Any], tuple[Any, Leaf]],
-        containers: Containers,
-        given: dict[int, tuple[Any, Any]],
-    ) -> None:
-        super().__init__(leaf, is_captured, containers)
-        self.given = given  # by the identity of a tuple, it and what the caller has in its place
-        self.known: dict[int, tuple[Any, tuple[Any, Description]]] = {}
-
-    def lift(self, value: Any, where: str) -> tuple[Any, Description]:
-        """The lifted value and its description; None describes what has its cotangent elsewhere."""
-        if not isinstance(value, tuple):
-            return super().lift(value, where)
-        if id(value) in self.given:
-            return self.given[id(value)][1], None
-        known = self.known.get(id(value))
-        if known is None:
-            known = self.known[id(value)] = (value, super().lift(value, where))
-        return known[1]
-
-
 class _Segment:
     """One checkpointed call."""
 
     def __init__(self, tape: Tape, function: Callable[..., Any]) -> None:
         self.tape = tape
         self.function = function
-        self.inside = _Inside(current(), tape)
-        self.given: Any = None
-        self.arguments: Description = None
-        self.generators: list[tuple[Any, Any]] = []
-        self.value: Description = None
-        self.written: list[tuple[Any, str, Description]] = []
-        self.containers: list[tuple[Description, dict[Any, Description]]] = []
-        self.rewritten: list[tuple[Leaf, int]] = []
-        self.sums: dict[int, Any] = {}  # of the contents that arrays were given, by the number of the result
+        self.inside = Inside(current(), tape)
+        self.recomputation = Recomputation(function, self.inside)
         self.first = len(tape.kept)  # of the descriptions that this call keeps
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
         inside = self.inside
-        self.given, self.arguments = inside.lifter.lift(
+        self.recomputation.given, self.recomputation.arguments = inside.lifter.lift(
             (args, kwargs), "the arguments of a checkpointed function"
         )
-        inside.remember_constants(self.arguments)
-        self.generators = [(g, _state(g)) for g in _generators((args, kwargs))]
+        inside.remember_constants(self.recomputation.arguments)
+        self.recomputation.generators = [(g, state_of(g)) for g in generators_in((args, kwargs))]
         first_new = len(self.tape.all or ())
         before = enter(inside)
         try:
-            with _FirstRun() as first:
-                lifted = first.lift(self.given, "the arguments")[0]
+            with FirstRun() as first:
+                lifted = first.lift(self.recomputation.given, "the arguments")[0]
                 result = self.function(*lifted[0], **lifted[1])
             result = first.lower(result)
             inside.copies = first.tape.copies or {}
@@ -423,7 +164,7 @@ class _Segment:
     def _append(self, result: Any) -> Any:
         entries: Any = self.tape.entries
         self._refuse_writes_into_plain_arrays()
-        call = append_call(entries, self.tape, CALL, -1, self.pull)
+        call = append_call(entries, self.tape, CALL, -1, self.recomputation.pull)
         count = 0
         outputs: dict[int, tuple[Any, TracedArray, Leaf]] = {}
 
@@ -450,12 +191,12 @@ class _Segment:
             return traced, described
 
         lifter = _ResultLifter(output, _keeping(self.inside.containers), self.inside.containers.tuples)
-        traced, self.value = lifter.lift(result, "the result of a checkpointed function")
+        traced, self.recomputation.value = lifter.lift(result, "the result of a checkpointed function")
         for record, name in list(self.inside.written()):
             record.values[name], description = lifter.lift(
                 record.values[name], f"{type(record.obj).__name__}.{name}"
             )
-            self.written.append((record.obj, name, description))
+            self.recomputation.written.append((record.obj, name, description))
         self._append_items(lifter)
         views = self._views_among(outputs)
         self._lock_views(outputs, {key: id(array) for key, (array, _) in views.items()})
@@ -483,7 +224,7 @@ class _Segment:
                 for key, item in list(items):
                     lifted, described[key] = lifter.lift(item, "an item")
                     put(made.working, key, lifted)
-                self.containers.append((made.description, described))
+                self.recomputation.containers.append((made.description, described))
 
     def _tie(self, traced: TracedArray, described: Leaf, handles: Sequence[TracedArray]) -> None:
         """Let `traced` stand for an array of several handles, which is one array as soon as it is written.
@@ -503,10 +244,10 @@ class _Segment:
         """Write what the function left in the arrays that it was given, as results of the call."""
         for array, final in self.inside.rewritten:
             new, leaf = output(final)
-            self.rewritten += [
+            self.recomputation.rewritten += [
                 (kept, leaf.node) for kept in self.tape.kept[self.first :] if kept.entry is array
             ]
-            self.sums[leaf.node] = _sums(final)
+            self.recomputation.sums[leaf.node] = sums_of(final)
             assign(self._handle_of(array), Ellipsis, new)
 
     def _handle_of(self, array: Any) -> Any:
@@ -581,149 +322,32 @@ class _Segment:
                     if its is not None:
                         self.tape.locked[id(its)] = its
 
-    def _compare(self, replay: _Replay, second: Recording, result: Any) -> None:
-        """Raise if the second run gave something else than the first."""
-        pairs = [(self.value, result)]
-        for obj, name, description in self.written:
-            if not self.inside.log[id(obj)].born:
-                record = second.log.get(id(obj))
-                pairs.append((description, None if record is None else record.values.get(name)))
-        for description, items in self.containers:
-            copied = self._copy_in(replay, second, description)
-            known = {} if copied is None else _by_key(copied.working)
-            pairs += [(item, known.get(key)) for key, item in items.items()]
-        while pairs:
-            description, value = pairs.pop()
-            if type(description) is Group:
-                items_now = children(value)
-                if items_now is None or len(items_now) != len(description.items):
-                    raise _other_result(value)
-                pairs += zip(description.items, items_now, strict=True)
-            elif type(description) is not Leaf or description.node < 0:
-                pass  # an array that was given, and may be written
-            elif not _same(primal(description.entry), primal(value)):
-                raise _other_result(value)
-        written = {id(array): root._value for root, array in second.tape.shadowed.values()}
-        for number, first in self.sums.items():
-            # Several descriptions of one array may have been noted.
-            names = [kept.entry for kept, node in self.rewritten if node == number]
-            now = next((written[id(each)] for each in names if id(each) in written), None)
-            if names and (now is None or not _same(first, _sums(now))):
-                raise _other_result(names[0] if now is None else now)
 
-    def _copy_in(self, replay: _Replay, second: Recording, description: Description) -> Any:
-        """The working copy that the second run has of a container, if it met it."""
-        model = replay.models.get(id(description))
-        return None if model is None else second.containers.by_original.get(id(model))
+class _ResultLifter(Lifter):
+    """Lifts what the first run left behind. A tuple that it was given is no new one, and one in two places stays one."""
 
-    def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
-        """Run the function again and pull the cotangents back through that run."""
-        replay = _Replay(self.inside)
-        now = [(generator, _state(generator)) for generator, _ in self._all_generators()]
-        before = enter(replay)
-        try:
-            for generator, state in self._all_generators():
-                _set_state(generator, state)
-            with _SecondRun(swept_later=True) as second:
-                given = replay.value_of(self.arguments, self.given)
-                lifted, arguments = second.lift(given, "the arguments")
-                result = self.function(*lifted[0], **lifted[1])
-        finally:
-            leave(before)
-            for generator, state in now:
-                _set_state(generator, state)
-        self._compare(replay, second, result)
-        gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
-        slots = gradients.cotangents.slots
-        counted: set[int] = set()
-        for outer, within in self._pairs(second, arguments):
-            if (
-                outer.node >= 0
-                and within.node >= 0
-                and slots[within.node] is not None
-                and within.node not in counted
-            ):
-                counted.add(within.node)
-                yield outer.node, slots[within.node]
+    __slots__ = ("given", "known")
 
-    def _seeds(
-        self, replay: _Replay, second: Recording, result: Any, cotangents: dict[int, Any]
-    ) -> list[tuple[int, Any]]:
-        """Nodes of the second run with the cotangents of what the first one returned and wrote."""
-        seen: set[tuple[int, int]] = set()
-        cotangents = dict(cotangents)  # each counts once, in whatever place its array is found first
-        known: IdentityMap[Tangent] = IdentityMap()
-        left = self._left_behind()
-        for obj, _, _ in left:
-            known.setdefault(obj, Tangent._shell(type(obj), {}))
-        for obj, name, description in left:
-            known[obj]._fields[name] = _cotangent(description, cotangents, known)
-        seeds = match(second, result, _cotangent(self.value, cotangents, known), "the result", seen)
-        for obj, tangent in known.items():
-            if not self.inside.log[id(obj)].born:
-                seeds += match(second, obj, tangent, "an object", seen)
-        for description, items in self.containers:
-            copied = self._copy_in(replay, second, description)
-            if copied is None:
-                continue
-            for key, item in items.items():
-                seeds += match(
-                    second, copied.working[key], _cotangent(item, cotangents, known), "an item", seen
-                )
-        # Several descriptions of one array were noted; the second run wrote it once.
-        written = {(id(kept.entry), number) for kept, number in self.rewritten if number in cotangents}
-        for root, array in second.tape.shadowed.values():
-            seeds += [(root._node, cotangents[number]) for known, number in written if known == id(array)]
-        if cotangents.keys() - {number for _, number in self.rewritten}:
-            raise CheckpointError(
-                "a checkpointed function left a value in a place that its second run does not have, so the cotangent of "
-                "that value would be lost. Return it, or put it into a field of an object that the function was given."
-            )
-        return seeds
+    def __init__(
+        self,
+        leaf: Callable[[Any], tuple[Any, Leaf]],
+        containers: Containers,
+        given: dict[int, tuple[Any, Any]],
+    ) -> None:
+        super().__init__(leaf, is_captured, containers)
+        self.given = given  # by the identity of a tuple, it and what the caller has in its place
+        self.known: dict[int, tuple[Any, tuple[Any, Description]]] = {}
 
-    def _left_behind(self) -> list[tuple[Any, str, Description]]:
-        """The fields that the first run wrote, without those of objects that it made and dropped."""
-        log = self.inside.log
-        pending: list[Description] = [self.value]
-        pending += [description for obj, _, description in self.written if not log[id(obj)].born]
-        pending += [item for _, items in self.containers for item in items.values()]
-        dropped: dict[int, list[Description]] = {}
-        for obj, _, description in self.written:
-            if log[id(obj)].born:
-                dropped.setdefault(id(obj), []).append(description)
-        while pending:
-            description = pending.pop()
-            if type(description) is Group:
-                pending += description.items
-            elif type(description) is Child:
-                pending += dropped.pop(id(description.primal), ())
-        return [each for each in self.written if id(each[0]) not in dropped]
-
-    def _pairs(self, second: Recording, arguments: Description) -> Iterator[tuple[Leaf, Leaf]]:
-        """What the first run read, as the caller's tape knows it, with the leaf of the second run."""
-        pairs = [(self.arguments, arguments)]
-        for record in self.inside.log.values():
-            inner = second.log.get(id(record.obj))
-            if inner is not None:
-                pairs += [(entry, inner.entries.get(name)) for name, entry in record.entries.items()]
-        while pairs:
-            outer, within = pairs.pop()
-            if type(outer) is Leaf and type(within) is Leaf:
-                yield outer, within
-            elif type(outer) is Group and type(within) is Group:
-                pairs += zip(outer.items, within.items, strict=True)
-
-    def _all_generators(self) -> list[tuple[Any, Any]]:
-        """The generators that the first run met, each with its state when it was met first."""
-        fields = [
-            (value.generator, value.state)
-            for value in self.inside.constants.values()
-            if type(value) is _Drawn
-        ]
-        first: dict[int, tuple[Any, Any]] = {}
-        for generator, state in [*self.generators, *fields]:
-            first.setdefault(id(generator), (generator, state))
-        return list(first.values())
+    def lift(self, value: Any, where: str) -> tuple[Any, Description]:
+        """The lifted value and its description; None describes what has its cotangent elsewhere."""
+        if not isinstance(value, tuple):
+            return super().lift(value, where)
+        if id(value) in self.given:
+            return self.given[id(value)][1], None
+        known = self.known.get(id(value))
+        if known is None:
+            known = self.known[id(value)] = (value, super().lift(value, where))
+        return known[1]
 
 
 def _keeping(containers: Containers) -> Containers:
@@ -734,91 +358,3 @@ def _keeping(containers: Containers) -> Containers:
         known.description = None  # type: ignore[assignment]
         known.lifted_before = []
     return kept
-
-
-def _by_key(container: Any) -> dict[Any, Any]:
-    """The items of a container by key or position."""
-    return container if isinstance(container, dict) else dict(enumerate(container))
-
-
-def _sums(value: Any) -> Any:
-    """Two numbers that stand for the contents of an array, which need not be kept to be compared.
-
-    They tell places and signs apart, and no cancellation makes them less exact than the contents.
-    """
-    plain = primal(value).reshape(-1)
-    places = namespace_of(plain).arange(1, plain.size + 1)
-    return np.stack([np.sum(np.abs(plain)), np.sum(places * np.abs(plain + 1))])
-
-
-def _same(first: Any, again: Any) -> bool:
-    """Whether two results are equal up to rounding."""
-    if again is None or np.shape(first) != np.shape(again):
-        return False
-    kind = spec_of(first).dtype
-    tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9
-    return bool(np.allclose(first, again, rtol=tolerance, atol=1e-30, equal_nan=True))
-
-
-def _other_result(value: Any) -> CheckpointError:
-    return CheckpointError(
-        f"a checkpointed function gave {describe(primal(value))} when it was run again in the backward pass, and not "
-        "what it gave the first time. It depends on something that is neither an argument nor a captured field: a global "
-        "or closure variable that changed, a global random generator, an iterator. Pass that as an argument, or hold it in "
-        "a field."
-    )
-
-
-def _cotangent(description: Description, cotangents: dict[int, Any], known: IdentityMap[Tangent]) -> Any:
-    """The cotangent of a described result, taken out of `cotangents`; ZeroTangent where nothing flowed."""
-    if type(description) is Leaf:
-        return cotangents.pop(description.node, ZERO)
-    if type(description) is Child:
-        return known.get(description.primal, ZERO)
-    if type(description) is Group:
-        return rebuild(description.model, [_cotangent(item, cotangents, known) for item in description.items])
-    return NONE
-
-
-class _Drawn:
-    """A random generator, and its state when the first run read it."""
-
-    __slots__ = ("generator", "state")
-
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
-        self.state = _state(generator)
-
-
-def _remembered(value: Any) -> Any:
-    """A constant as the first run found it."""
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        return _Drawn(value)
-    if is_plain_array(value):
-        return copy_with_strides(value)
-    return copy.copy(value) if isinstance(value, set | bytearray) else value
-
-
-def _again(value: Any) -> Any:
-    return value.generator if type(value) is _Drawn else _remembered(value)
-
-
-def _generators(value: Any) -> Iterator[Any]:
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        yield value
-    elif isinstance(value, list | tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _generators(item)
-
-
-def _state(generator: Any) -> Any:
-    if isinstance(generator, np.random.RandomState):
-        return generator.get_state()
-    return copy.deepcopy(generator.bit_generator.state)
-
-
-def _set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.RandomState):
-        generator.set_state(state)
-    else:
-        generator.bit_generator.state = state

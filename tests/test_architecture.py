@@ -66,6 +66,9 @@ FLOORS: list[tuple[int, set[str]]] = [
         5,
         {
             "_call",
+            "_remembered",
+            "_first_run",
+            "_second_run",
             "_checkpoint",
             "_primitive",
             "_transforms",

@@ -1,0 +1,165 @@
+"""What the first run of a checkpointed function sees, and what it leaves behind.
+
+It sees objects and arrays without the caller's tracing, and runs in a recording of its own, whose tape is thrown away. What
+it read and wrote, which arrays it was given and which of them it changed, stays in the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._arrays import ARRAYS, copy_with_strides, is_array, is_plain_array, overlap
+from ._call import Frame
+from ._contents import same_contents
+from ._fields import CapturedField, is_captured
+from ._overlay import Overlay
+from ._recording import Recording
+from ._remembered import remembered
+from ._shadow import first_name
+from ._structure import Description, Group, Leaf, Lifter, contents, is_followed_as_whole, same_parts
+from ._tape import Tape
+from ._traced import TracedArray, level_of, lower
+from ._views import base_of, derive, layout_of, root_of, source_of, views_of
+
+
+class Inside(Frame):
+    """What the first run sees: objects without the caller's tracing. It notes the values that it gives out."""
+
+    def __init__(self, outer: Overlay | None, tape: Tape) -> None:
+        super().__init__(outer, tape)
+        self.constants: dict[tuple[int, str], Any] = {}
+        # Those among the arguments: by the identity of a group, it and, by position, what the function may change.
+        self.given_constants: dict[int, tuple[Group, dict[int, Any]]] = {}
+        # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
+        self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
+        # An array that was given out in places that the caller has a handle each for: all of its handles.
+        self.ambiguous: dict[int, list[TracedArray]] = {}
+        self.rewritten: list[tuple[Any, Any]] = []
+        self.copies: dict[int, tuple[Any, Any]] = {}  # plain arrays that the function asked for; see `Tape`
+        # Working copies that the function changed: other values in them may be the same Python objects as before.
+        self.changed: set[int] = set()
+        # What views show, the arrays that they are views of, and how they are made from them.
+        self.views: list[tuple[Any, Any, Any]] = []
+        arrays, ambiguous = self.arrays, self.ambiguous  # without `self`, which would be a reference cycle
+        parts: dict[int, tuple[TracedArray, Any]] = {}
+
+        def strip(value: Any) -> tuple[Any, Leaf]:
+            layer = level_of(value, tape) if type(value) is TracedArray else None
+            lowered = lower(value, tape)
+            if layer is not None and base_of(layer) is not None:
+                lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
+            elif layer is not None and tape.shadowed and is_plain_array(lowered):
+                # What was written in place is a compact copy of an array that may have gaps.
+                model = layout_of(layer)
+                if model.strides != lowered.strides:
+                    made = copy_with_strides(lowered, model)
+                    lowered = parts.setdefault(id(layer), (layer, made))[1]
+            described = Leaf(-1 if layer is None else layer._node, lowered)
+            if is_array(lowered):
+                known = arrays.get(id(lowered))
+                if known is not None and first_name(known[1]) is not first_name(layer):
+                    handles = ambiguous.setdefault(id(lowered), [])
+                    handles += [handle for handle in (known[1], layer) if handle is not None]
+                arrays[id(lowered)] = (lowered, layer, value)
+                tape.kept.append(
+                    described
+                )  # if the array is written later, `described` gets a copy of it as it was
+            return lowered, described
+
+        self.lifter = Lifter(strip, is_captured, self.containers)
+
+    def handles_of(self, array: Any) -> Sequence[TracedArray]:
+        """The handles of an array that has several; a write has made one of them."""
+        written = any(each is array for each, _ in self.rewritten)
+        return () if written else self.ambiguous.get(id(array), ())
+
+    def constant_of(self, value: Any) -> Any:
+        """The array that the function asked for as a plain one, and was given a copy of; the plain run has the array."""
+        copied, array = self.copies.get(id(value), (None, None))
+        return array if copied is not None and same_contents(copied, array) else None
+
+    def first_read(self, obj: Any, field: CapturedField) -> Any:
+        value = super().first_read(obj, field)
+        if self.records[id(obj)].entries[field.name] is None:
+            self.constants[id(obj), field.name] = remembered(value)
+        return value
+
+    def remember_constants(self, arguments: Description) -> None:
+        """Note what the arguments hold without tangent space that the function may change: sets, small integer arrays."""
+        pending = [arguments]
+        while pending:
+            group = pending.pop()
+            if type(group) is not Group or id(group) in self.given_constants:
+                continue
+            held = {
+                place: remembered(value)
+                for place, (item, value) in enumerate(zip(group.items, values_of(group), strict=True))
+                if item is None and (isinstance(value, set | bytearray) or is_followed_as_whole(value))
+            }
+            self.given_constants[id(group)] = (group, held)
+            pending += group.items
+
+
+def values_of(group: Group) -> list[Any]:
+    return list(group.model.values()) if isinstance(group.model, dict) else list(group.model)
+
+
+def _part_of_root(view: TracedArray, shown: Any) -> Any:
+    """What a view shows, in the memory of its root: the view of an array that was written may have got a copy."""
+    root = root_of(view)._value
+    if type(shown) not in ARRAYS or type(root) not in ARRAYS or overlap(shown, root):
+        return shown
+    return derive(root, _way_from_root(view))
+
+
+def _way_from_root(view: TracedArray) -> Any:
+    """How a view is made from its root, as one step."""
+    steps: list[Any] = []
+    while (base := base_of(view)) is not None:
+        steps.append(view._how)
+        view = base
+    if len(steps) == 1:
+        return steps[0]
+
+    def follow(value: Any) -> Any:
+        for how in reversed(steps):
+            value = derive(value, how)
+        return value
+
+    return follow
+
+
+class FirstRun(Recording):
+    """The first run. Its tape is thrown away; arrays that it wrote are handed to the frame."""
+
+    looks_at_arrays = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tape.copies = {}
+
+    def commit(self) -> None:
+        frame: Any = self.outer
+        for root, array in self.tape.shadowed.values():
+            frame.views += [(view._value, array, _way_from_root(view)) for view in views_of(root)]
+        # What a view of a written array shows is read before that array gets its contents.
+        self.tape.mutable = {}
+        for made in self.containers.by_original.values():
+            if not same_parts(contents(made.working), made.lifted_before or []):
+                frame.changed.add(id(made.original))
+        Overlay.commit(self)
+        for root, array in self.tape.shadowed.values():
+            if id(array) in frame.arrays:
+                frame.rewritten.append((array, root._value))
+            else:
+                array[...] = root._value  # made inside
+
+    def release(self) -> None:
+        frame: Any = self.outer
+        for view, shown in self.containers.lowered.values():
+            if type(view) is TracedArray:
+                root = root_of(view)
+                if id(root) not in self.tape.shadowed:
+                    frame.views.append((shown, source_of(root), _way_from_root(view)))
+        super().release()
