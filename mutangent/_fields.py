@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final
 
+from ._outside_reads import note_outside, open_recordings
 from ._tangent import field_names
 from ._traced import TracedArray, release
 
@@ -79,10 +80,15 @@ class CapturedField:
     def __get__(self, obj: Any, cls: type | None = None) -> Any:
         overlay = _get()
         if overlay is None:
-            return self if obj is None else self.raw_get(obj)
+            if obj is None:
+                return self
+            if open_recordings:
+                note_outside(obj, self.name)
+            return self.raw_get(obj)
         if obj is None:
             return self
         if overlay.thread != get_ident():
+            overlay.note_elsewhere(obj, self.name)
             return self.raw_get(obj)
         record = overlay.records.get(id(obj))
         if record is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, schema_of, with_fields_in_dict
+from ._outside_reads import note_outside, open_recordings
 
 
 class InstanceDict:
@@ -27,7 +28,13 @@ class InstanceDict:
         if obj is None:
             return self
         stored = self.getset.__get__(obj)
-        return stored if current() is None else RecordedDict(obj, stored)
+        if current() is not None:
+            return RecordedDict(obj, stored)
+        if open_recordings:
+            schema = schema_of(type(obj))
+            for name in () if schema is None else schema.fields:
+                note_outside(obj, name)
+        return stored
 
     def __set__(self, obj: Any, value: Any) -> None:
         self._refuse(obj, "replaced")

@@ -103,6 +103,9 @@ class Forward(Recording):
             )
         return lifted
 
+    def _objects(self) -> list[Any]:
+        return [*super()._objects(), *self.given]
+
     def _first_write(self, record: Record, field: CapturedField) -> None:
         known = record.born
         super()._first_write(record, field)

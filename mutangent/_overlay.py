@@ -19,6 +19,7 @@ from ._arrays import ARRAYS, is_array, with_arrays
 from ._attributes import Attributes
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
+from ._outside_reads import OutsideReads
 from ._structure import (
     Child,
     Containers,
@@ -86,6 +87,8 @@ class Overlay:
     """
 
     lifter: Lifter
+    # Of the outermost overlay, once a field was read elsewhere while it waited.
+    outside: OutsideReads | None = None
 
     def __init__(self, outer: Overlay | None) -> None:
         self.outer = outer
@@ -219,6 +222,18 @@ class Overlay:
             self._first_write(record, field)
         record.values.pop(field.name, None)
         record.deleted.add(field.name)
+
+    def note_elsewhere(self, obj: Any, name: str) -> None:
+        """Note that a thread that was started with this context, and so works for it, has read a field."""
+        if not self.closed and self.outer is not None:
+            self.outer.note_elsewhere(obj, name)
+
+    def outside_reads(self) -> OutsideReads | None:
+        """The fields that were read elsewhere while this recording, or that around it, waited; None if there are none."""
+        outermost = self
+        while outermost.outer is not None:
+            outermost = outermost.outer
+        return outermost.outside
 
     def meet(self, obj: Any) -> None:
         """Look at an object now, and again when the recording ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
+from weakref import ref
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ._collector import collect_as_before, collect_less_while
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._mixed import explain_mixing
+from ._outside_reads import open_recordings, outside_reads
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._shadow import detached, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
@@ -68,11 +70,14 @@ class Recording(Overlay):
 
     def __enter__(self) -> Self:
         self._before = enter(self)
+        if self.outer is None:
+            open_recordings[id(self)] = ref(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        open_recordings.pop(id(self), None)
         if current() is not self:
             self.tape.close()
             self.close()
@@ -118,10 +123,18 @@ class Recording(Overlay):
         if array is not None:
             raise self._overwritten(array)
         check_contents(self.tape)
+        outside = self.outside_reads()
+        if outside is not None:
+            for obj in self._objects():
+                outside.warn(obj)  # which a filter may make an error, so nothing is stored yet
         super().commit()
         commit_contents(self.tape, self.entries)
         if self.swept_later:
             self.tape.guard()
+
+    def _objects(self) -> list[Any]:
+        """The objects that the recording has met."""
+        return [record.obj for record in self.log.values()]
 
     def _overwritten(self, array: Any) -> InPlaceError:
         """The error about an array that was read and then written past the recording."""
@@ -137,6 +150,12 @@ class Recording(Overlay):
             "was written past it, by another name of the array, so the gradient would be computed from the wrong numbers. "
             "Write it through the field or the argument, or use a copy under the other name."
         )
+
+    def note_elsewhere(self, obj: Any, name: str) -> None:
+        if self.outer is None and not self.closed and self.tape.entries is not None:
+            outside_reads(self).note(obj, name, surely=True)
+        else:
+            super().note_elsewhere(obj, name)
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.copies if self.swept_later else None)
@@ -228,6 +247,7 @@ class Recording(Overlay):
         # A pullback may read objects; it must not be recorded by the context that is being swept.
         inside = current() is self
         if inside:
+            known = open_recordings.pop(id(self), None)
             enter(self.outer)
         try:
             self._sweep(cotangents, keep, free)
@@ -238,6 +258,8 @@ class Recording(Overlay):
         finally:
             if inside:
                 leave(self)
+                if known is not None:
+                    open_recordings[id(self)] = known
             if self.outer is None:
                 collect_as_before()
 
@@ -363,6 +385,9 @@ class Gradients:
         if shell is None:
             shell = self._tangents[id(obj)] = Tangent._shell(type(obj), {})
             self._pending.append((shell, obj))
+            outside = self.recording.outside_reads()
+            if outside is not None:
+                outside.warn(obj)
         return shell
 
     def _fill(self) -> None:

@@ -53,6 +53,7 @@ FLOORS: list[tuple[int, set[str]]] = [
         {
             "_attributes",
             "_structure",
+            "_outside_reads",
             "_fields",
             "_instance_dict",
             "_overlay",

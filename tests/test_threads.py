@@ -2,9 +2,11 @@
 
 import asyncio
 import contextvars
+import copy
 import gc
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import mutangent as mt
 from mutangent._fields import current
+from mutangent._outside_reads import open_recordings
 
 
 @mt.differentiable
@@ -49,8 +52,176 @@ def test_another_thread_reads_the_values_from_before():
 
     for _ in range(3):
         box.v = 2.0
-        assert mt.grad(loss)(box).v == 5.0
+        with pytest.warns(RuntimeWarning, match=r"Box\.v was read in the thread"):
+            assert mt.grad(loss)(box).v == 5.0
         assert box.v == 10.0
+
+
+@mt.differentiable(slots=False)
+class DictBox:
+    v: object
+
+
+WARNING = (
+    r"Box\.v was read in the thread .+ while a recording waited, and was there the plain value from before that "
+    r"recording: what was computed from it is a constant, which is missing in the gradient\. Compute it in the thread and "
+    r"task of the recording, or let each thread call mutangent\.grad itself and add the gradients up\. If it is meant to "
+    r"be a constant, wait for it inside `with mutangent\.pause\(\):`\."
+)
+
+
+def by_grad(loss, box):
+    mt.grad(loss)(box)
+
+
+def by_vjp(loss, box):
+    mt.vjp(loss, box)[1](1.0)
+
+
+def by_jvp(loss, box):
+    mt.jvp(loss, (box,), (mt.Tangent(type(box), v=1.0),))
+
+
+def by_context(loss, box):
+    with mt.Context() as ctx:
+        out = loss(box) * ctx.watch(1.0)
+    ctx.grad(out, box)
+
+
+def by_gradient_within_the_context(loss, box):
+    with mt.Context() as ctx:
+        ctx.grad(loss(box) * ctx.watch(1.0), box)
+
+
+def by_an_inner_recording(loss, box):
+    mt.grad(lambda x: mt.grad(loss)(box).dense().v * x)(1.0)
+
+
+@pytest.mark.parametrize(
+    "differentiate",
+    [by_grad, by_vjp, by_jvp, by_context, by_gradient_within_the_context, by_an_inner_recording],
+)
+@pytest.mark.parametrize(
+    "read",
+    [lambda o: o.v, lambda o: copy.copy(o).v, lambda o: getattr(o, "v"), lambda o: vars(o)["v"]],  # noqa: B009
+    ids=["attribute", "copy", "getattr", "vars"],
+)
+def test_a_share_of_the_work_that_a_thread_does_is_warned_of_with_the_line_of_the_caller(differentiate, read):
+    box = DictBox(3.0)
+
+    def loss(o):
+        return in_thread(lambda: read(o) * 2.0)
+
+    with pytest.warns(RuntimeWarning, match=WARNING) as caught:
+        differentiate(loss, box)
+    assert [each.filename for each in caught] == [__file__]
+    assert box == DictBox(3.0)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_pool_that_gets_the_work_of_a_recording_is_warned_of(workers):
+    box, xs = Box(0.5, np.array([1.0, 2.0])), np.linspace(0.0, 1.0, 7)
+
+    def loss(o):
+        with ThreadPoolExecutor(workers) as pool:
+            futures = [pool.submit(lambda x=x: np.sum(o.w) * x) for x in xs]
+            return o.v * sum(future.result() for future in futures)
+
+    with pytest.warns(RuntimeWarning, match=r"Box\.w was read in the thread ThreadPoolExecutor") as caught:
+        assert mt.grad(loss)(box).w == mt.ZeroTangent()
+    assert len(caught) == 1
+
+
+def test_a_warning_that_is_an_error_leaves_the_objects_as_before():
+    box = Box(2.0)
+
+    def loss(o):
+        o.w = o.v * 3.0
+        return in_thread(lambda: o.v) * o.w
+
+    with warnings.catch_warnings(action="error"), pytest.raises(RuntimeWarning, match=r"Box\.v was read"):
+        mt.grad(loss)(box)
+    assert box == Box(2.0)
+    assert current() is None
+
+
+def test_a_task_from_before_the_recording_that_reads_while_the_recording_waits_is_warned_of():
+    box = Box(2.0)
+
+    async def main():
+        asked, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+        async def serve():
+            await asked.wait()
+            answer.set_result(box.v * 5.0)
+
+        server = asyncio.create_task(serve())
+        await asyncio.sleep(0)
+        with mt.Context() as ctx:
+            asked.set()
+            out = await answer + box.w
+        await server
+        return ctx.grad(out, box)
+
+    with pytest.warns(RuntimeWarning, match=r"Box\.v was read in another task while a recording waited"):
+        asyncio.run(main())
+
+
+def test_who_does_not_wait_or_pauses_or_reads_something_else_is_not_warned():
+    box, other, started, done = Box(2.0), Box(7.0), threading.Event(), threading.Event()
+
+    def paused(o):
+        with mt.pause():
+            factor = in_thread(lambda: o.v)
+        in_thread(lambda: other.v)  # an object that nobody differentiates
+        return factor * o.v
+
+    assert mt.grad(paused)(box).v == 2.0
+
+    def look():
+        started.set()
+        while not done.is_set():
+            _ = box.v, box.w
+
+    def busy(o):
+        total = o.v
+        for _ in range(2000):
+            total = total + o.v * 1e-3
+        return total
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    started.wait()
+    try:
+        for _ in range(5):
+            assert mt.grad(busy)(box).v == pytest.approx(3.0)
+    finally:
+        done.set()
+        looking.join()
+
+
+def test_threads_that_record_for_themselves_may_read_plain_values_too():
+    box = Box(0.5, 2.0)
+
+    def share(x):
+        gradient = mt.grad(lambda o: np.tanh(o.v * x))(box)
+        return box.w * gradient.v
+
+    with ThreadPoolExecutor(3) as pool:
+        shares = list(pool.map(share, np.linspace(0.0, 1.0, 50)))
+    assert len(shares) == 50
+
+
+def test_nothing_is_kept_of_recordings_that_have_ended():
+    box = Box(2.0)
+    mt.grad(lambda o: o.v * 2.0)(box)
+    with pytest.raises(ZeroDivisionError):
+        mt.grad(lambda o: 1 / 0)(box)
+    entered = mt.Context()
+    entered.__enter__()
+    assert len(open_recordings) == 1
+    entered.__exit__(None, None, None)
+    assert not open_recordings
 
 
 def test_another_thread_has_recordings_of_its_own():
@@ -321,7 +492,8 @@ def test_a_thread_of_whatever_kind_sees_and_writes_the_objects_themselves(run):
 
     for _ in range(3):
         box.v = 2.0
-        assert mt.grad(loss)(box) == mt.Tangent(Box, v=15.0, w=10.0)
+        with pytest.warns(RuntimeWarning, match=r"Box\.v was read in the thread"):
+            assert mt.grad(loss)(box) == mt.Tangent(Box, v=15.0, w=10.0)
         assert (box.v, box_of_thread.v) == (10.0, 20.0)
 
 
@@ -336,7 +508,8 @@ def test_an_executor_of_the_event_loop_sees_the_objects_themselves():
             out = box.v * 1.0
         return seen, also, ctx.grad(out, box).v
 
-    assert asyncio.run(main()) == (2.0, 2.0, 5.0)
+    with pytest.warns(RuntimeWarning, match=r"Box\.v was read in the thread asyncio"):
+        assert asyncio.run(main()) == (2.0, 2.0, 5.0)
 
 
 def test_gradients_of_several_threads_are_added_up():

@@ -273,6 +273,7 @@ def test_other_threads_never_see_a_traced_value():
     assert seen == {float}
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_other_threads_see_the_values_from_before_until_the_commit():
     model = Unit(2.0, 3.0)
     inside, seen = threading.Event(), threading.Event()
@@ -507,6 +508,7 @@ def test_a_tangent_can_be_copied_and_pickled():
         assert (same.w, same.h) == (42.0, 28.0)
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_a_thread_started_inside_a_recording_reads_plain_values():
     m = Unit(2.0, 3.0)
     types = []

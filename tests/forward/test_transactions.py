@@ -267,6 +267,7 @@ def test_two_threads_push_through_one_object_by_themselves():
     assert type(m.state) is np.ndarray
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_another_thread_sees_no_traced_value():
     m = model()
     seen = []

@@ -1,0 +1,97 @@
+"""Fields that other threads and tasks read while a recording waits for them.
+
+They see the values from before the recording, as plain numbers. That is what an independent thread wants. But a recorded
+function may hand a part of its work to a pool, and wait: that part is a constant to the recording, and so is not in the
+gradient. Python tells nobody who works for whom. It does tell where a thread is just now, so a read that happens while the
+recording's thread sits in one of the standard library's waits is noted, and whoever asks for the gradient is warned.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from threading import current_thread, get_ident
+from typing import Any, Final
+from weakref import ref
+
+# The outermost recordings that are open, in any thread, by their identities.
+open_recordings: Final[dict[int, ref[Any]]] = {}
+# What a thread that waits for another one runs.
+_WAITS: Final = ("threading", "concurrent.futures", "multiprocessing", "queue", "asyncio", "selectors")
+# So often it is looked whether a recording's thread waits: a look costs some microseconds.
+_LOOKS: Final = 100
+
+
+class OutsideReads:
+    """The reads that one recording did not follow."""
+
+    __slots__ = ("_looks", "_noted", "thread")
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
+        self._looks = 0
+        # By object and field. It holds the object, so that its id stays its own.
+        self._noted: dict[tuple[int, str], tuple[Any, str]] = {}
+
+    def note(self, obj: Any, name: str, surely: bool = False) -> None:
+        """Note that a field was read, if it was by someone who works for the recording, which is known or looks so."""
+        if (id(obj), name) in self._noted:
+            return
+        if not surely:
+            if self._looks == _LOOKS:
+                return
+            self._looks += 1
+            if not _waits(self.thread):
+                return
+        where = "another task" if get_ident() == self.thread else f"the thread {current_thread().name}"
+        self._noted[id(obj), name] = (obj, where)
+
+    def warn(self, obj: Any) -> None:
+        """Warn, once, of the fields of an object that were read elsewhere."""
+        for key, (other, where) in list(self._noted.items()):
+            if other is obj:
+                del self._noted[key]
+                warnings.warn(
+                    f"{type(obj).__name__}.{key[1]} was read in {where} while a recording waited, and was there the plain "
+                    "value from before that recording: what was computed from it is a constant, which is missing in the "
+                    "gradient. Compute it in the thread and task of the recording, or let each thread call mutangent.grad "
+                    "itself and add the gradients up. If it is meant to be a constant, wait for it inside "
+                    "`with mutangent.pause():`.",
+                    RuntimeWarning,
+                    stacklevel=_above_the_package(),
+                )
+
+
+def _above_the_package() -> int:
+    """The level of the caller's caller, and further up, that is no code of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("mutangent."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _waits(thread: int) -> bool:
+    """Whether a thread is in a wait of the standard library, or this one in another task."""
+    if thread == get_ident():
+        return True
+    frame = sys._current_frames().get(thread)
+    module = None if frame is None else frame.f_globals.get("__name__")
+    return type(module) is str and module.startswith(_WAITS)
+
+
+def note_outside(obj: Any, name: str) -> None:
+    """Note that a field was read where no recording is open, while some are open elsewhere."""
+    for key, known in list(open_recordings.items()):
+        recording = known()
+        if recording is None or recording.closed:
+            open_recordings.pop(key, None)
+        elif recording.tape.entries is not None:  # not paused
+            outside_reads(recording).note(obj, name)
+
+
+def outside_reads(recording: Any) -> OutsideReads:
+    """Those of an outermost recording."""
+    found: OutsideReads | None = recording.outside
+    if found is None:
+        found = recording.outside = OutsideReads(recording.thread)
+    return found
