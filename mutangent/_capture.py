@@ -17,7 +17,7 @@ from ._arrays import is_on_device
 from ._conversions import follow_conversion, follow_known, is_known
 from ._errors import TracedValueError
 from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
-from ._instance_dict import put_in_front
+from ._instance_dict import note_states, put_in_front, state_is_followed
 from ._overlay import PlainView
 from ._traced import TracedArray, given_out, has_open, primal
 
@@ -57,6 +57,7 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
     _capture_cached_properties(cls)
     if in_dict:
         put_in_front(cls)
+        note_states(cls)
         _follow_state(cls)
     if vars(cls).get("__hash__") is not None:
         setattr(cls, "__hash__", _hash_of_plain_values(vars(cls)["__hash__"]))  # noqa: B010 - a method of any class
@@ -100,8 +101,6 @@ class _CachedProperty(CapturedField):
 
 def _follow_state(cls: Any) -> None:
     """Let copies and pickles of a class with fields in `__dict__` see them; Python's own state is the true dict."""
-    if cls.__reduce_ex__ is not object.__reduce_ex__:
-        return
     if cls.__getstate__ is object.__getstate__:
         cls.__getstate__ = _getstate
     elif cls.__getstate__ is not _getstate and not hasattr(cls.__getstate__, "__mutangent_wrapped__"):
@@ -115,7 +114,8 @@ def _with_followed_fields(getstate: Callable[[Any], Any]) -> Callable[[Any], Any
 
     @functools.wraps(getstate)
     def followed_getstate(self: Any) -> Any:
-        state = getstate(self)
+        with state_is_followed(self):
+            state = getstate(self)
         schema = schema_of(type(self))
         if current() is None or not isinstance(state, dict) or schema is None or schema.dict_of is None:
             return state
@@ -161,9 +161,11 @@ def _getstate(self: Any) -> dict[str, Any]:
     return state
 
 
-def _setstate(self: Any, state: dict[str, Any]) -> None:
-    for name, value in state.items():
-        object.__setattr__(self, name, value)
+def _setstate(self: Any, state: Any) -> None:
+    # A pair of dicts has what lies in slots in the second one.
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in (part or {}).items():
+            object.__setattr__(self, name, value)
 
 
 def field(*, trainable: bool = True, metadata: dict[Any, Any] | None = None, **field_kwargs: Any) -> Any:

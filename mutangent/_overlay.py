@@ -97,6 +97,9 @@ class Overlay:
         self.log: dict[int, Record] = self.records  # the same records, kept after closing
         self.containers = Containers()
         self.dicts: dict[int, tuple[Any, Any]] = {}  # the `__dict__`s of objects that keep fields there
+        self.states_asked: set[int] = (
+            set()
+        )  # objects whose state somebody computes, who sees to it that it is followed
         self.closed = False
 
     # -- access ---------------------------------------------------------------------------------------------------
