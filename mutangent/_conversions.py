@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from types import CellType, CodeType
 from typing import Any, Final
 
 import numpy as np
@@ -96,6 +97,8 @@ def follow_conversion(traced: TracedArray, convert: Convert, what: str) -> Any:
             raise _wrote(before, what) from error
         raise
     if made is shown and (type(made) is float or type(made) is np.ndarray):
+        if type(made) is np.ndarray and before.flags.writeable and _names(convert, {"writeable", "setflags"}):
+            _refuse_freezing(traced, before, convert, what)
         return traced
     if not _holds_the_same(before, made):
         raise _changed(before, made, what)
@@ -131,6 +134,42 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
     if len({_relation(*each) for each in answers}) > 1:
         raise _changes_others(before, what)
     return answers[0]
+
+
+def _refuse_freezing(traced: TracedArray, before: Any, convert: Convert, what: str) -> None:
+    """Raise if a converter makes the array read-only that it is given; the one that it was shown was so already."""
+    sample = copy_with_strides(before, layout_of(traced))
+    _ask(convert, sample)
+    if not sample.flags.writeable:
+        raise NotCapturedError(
+            f"{what} makes the array that it is given read-only, {describe(before)}, and a recording does not follow "
+            "that. Let it freeze a copy: `v = np.array(v)`, then `v.flags.writeable = False`."
+        )
+
+
+def _names(function: Any, names: set[str]) -> bool:
+    """Whether the code of a function, or of one that it leads to by name or closure, has one of these names in it."""
+    pending, seen = [function], set()
+    while pending:
+        each = pending.pop()
+        each = getattr(each, "func", getattr(each, "__wrapped__", getattr(each, "__func__", each)))
+        code = getattr(each, "__code__", None)
+        if type(code) is not CodeType or code in seen:
+            continue
+        seen.add(code)
+        if not names.isdisjoint(code.co_names):
+            return True
+        pending += [each.__globals__.get(name) for name in code.co_names]
+        pending += [cell.cell_contents for cell in each.__closure__ or () if _is_filled(cell)]
+    return False
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - to look is to try
+    except ValueError:
+        return False
+    return True
 
 
 class _Noticing(Overlay):
@@ -282,7 +321,10 @@ def _follow(traced: TracedArray, sample: Any, made: Any) -> Any:
             return value if type(primal(value)) is type(made) else value.item()
         return value if isinstance(primal(value), np.generic) else np.positive(value)
     if relation == "view":
-        return value[...] if value.shape == made.shape else np.reshape(value, made.shape)
+        view = value[...] if value.shape == made.shape else np.reshape(value, made.shape)
+        if type(made) is np.ndarray and sample.flags.writeable and not made.flags.writeable:
+            return np.broadcast_to(view, view.shape)  # a view that cannot be written
+        return view
     if value.shape != made.shape:
         value = np.reshape(value, made.shape)
     order = "C" if made.flags.c_contiguous else "F" if made.flags.f_contiguous else "K"

@@ -413,6 +413,63 @@ def test_a_converter_that_writes_into_its_argument_is_refused():
     assert x.tolist() == [3.0, 4.0]
 
 
+def frozen(v):
+    v = np.asarray(v)
+    v.flags.writeable = False
+    return v
+
+
+def frozen_view(v):
+    v = np.asarray(v)[...]
+    v.flags.writeable = False
+    return v
+
+
+def frozen_copy(v):
+    v = np.array(v)
+    v.flags.writeable = False
+    return v
+
+
+def test_a_converter_that_makes_its_argument_read_only_is_refused_with_what_to_write():
+    @mt.differentiable
+    class Frozen:
+        v: object = mt.field(converter=frozen)
+
+    x = np.array([3.0, 4.0])
+    with pytest.raises(
+        mt.NotCapturedError,
+        match=r"the converter frozen of Frozen\.v makes the array that it is given read-only, .+ Let it freeze a copy: "
+        r"`v = np\.array\(v\)`, then `v\.flags\.writeable = False`\.",
+    ):
+        mt.grad(lambda x: np.sum(Frozen(x).v))(x)
+    assert x.flags.writeable
+    x.flags.writeable = False
+    assert mt.grad(lambda x: np.sum(Frozen(x).v))(x).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("converter", [frozen_view, frozen_copy])
+def test_a_converter_that_gives_back_a_read_only_view_or_copy_is_followed(converter):
+    @mt.differentiable
+    class Frozen:
+        v: object = mt.field(converter=converter)
+
+    def loss(x, write):
+        y = x * 2.0
+        o = Frozen(y)
+        y[1] = 5.0
+        if write:
+            o.v[0] = 1.0
+        return np.sum(o.v**2)
+
+    x = np.array([3.0, 4.0])
+    assert mt.grad(loss)(x, write=False).tolist() == [24.0, 0.0 if converter is frozen_view else 32.0]
+    with pytest.raises(ValueError, match="read-only"):
+        loss(x, write=True)
+    with pytest.raises(ValueError, match="read-only"):
+        mt.grad(loss)(x, write=True)
+
+
 def test_a_converter_notes_in_fields_once_what_is_no_number():
     def noted(v, o):
         made = np.array(v)
