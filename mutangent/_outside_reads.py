@@ -16,8 +16,10 @@ from weakref import ref
 
 # The outermost recordings that are open, in any thread, by their identities.
 open_recordings: Final[dict[int, ref[Any]]] = {}
-# What a thread that waits for another one runs.
-_WAITS: Final = ("threading", "concurrent.futures", "multiprocessing", "queue", "asyncio", "selectors")
+# A thread that waits for another one runs code of these packages.
+_WAITING: Final = frozenset(
+    {"threading", "concurrent", "multiprocessing", "queue", "asyncio", "selectors", "joblib"}
+)
 # So often it is looked whether a recording's thread waits: a look costs some microseconds.
 _LOOKS: Final = 100
 
@@ -71,12 +73,12 @@ def _above_the_package() -> int:
 
 
 def _waits(thread: int) -> bool:
-    """Whether a thread is in a wait of the standard library, or this one in another task."""
+    """Whether a thread is in one of the known waits, or this one in another task."""
     if thread == get_ident():
         return True
     frame = sys._current_frames().get(thread)
     module = None if frame is None else frame.f_globals.get("__name__")
-    return type(module) is str and module.startswith(_WAITS)
+    return type(module) is str and module.partition(".")[0] in _WAITING
 
 
 def note_outside(obj: Any, name: str) -> None:
