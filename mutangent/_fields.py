@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final
 
-from ._outside_reads import note_outside, open_recordings
+from ._elsewhere import note_outside, open_recordings
 from ._tangent import field_names
 from ._traced import TracedArray, release
 
@@ -104,6 +104,10 @@ class CapturedField:
             if type(value) is TracedArray:
                 what = f"{type(obj).__name__}.{self.name} = x in a thread or context in which the recording is not open"
                 value = release(value, what, "Write the field where the recording was opened")
+            if overlay is not None:
+                overlay.note_elsewhere(obj, self.name, written=True)
+            elif open_recordings:
+                note_outside(obj, self.name, written=True)
             self.raw_set(obj, value)
         else:
             overlay.write(obj, self, value)

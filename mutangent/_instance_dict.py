@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
+from ._elsewhere import note_outside, open_recordings
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, schema_of, with_fields_in_dict
-from ._outside_reads import note_outside, open_recordings
 
 
 class InstanceDict:

@@ -17,9 +17,9 @@ import numpy as np
 
 from ._arrays import ARRAYS, is_array, with_arrays
 from ._attributes import Attributes
+from ._elsewhere import Elsewhere
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
-from ._outside_reads import OutsideReads
 from ._structure import (
     Child,
     Containers,
@@ -87,8 +87,8 @@ class Overlay:
     """
 
     lifter: Lifter
-    # Of the outermost overlay, once a field was read elsewhere while it waited.
-    outside: OutsideReads | None = None
+    # Of the outermost overlay, once a field was read or written elsewhere while it waited.
+    elsewhere: Elsewhere | None = None
 
     def __init__(self, outer: Overlay | None) -> None:
         self.outer = outer
@@ -226,17 +226,17 @@ class Overlay:
         record.values.pop(field.name, None)
         record.deleted.add(field.name)
 
-    def note_elsewhere(self, obj: Any, name: str) -> None:
-        """Note that a thread that was started with this context, and so works for it, has read a field."""
+    def note_elsewhere(self, obj: Any, name: str, written: bool = False) -> None:
+        """Note that a thread that was started with this context, and so works for it, has read or written a field."""
         if not self.closed and self.outer is not None:
-            self.outer.note_elsewhere(obj, name)
+            self.outer.note_elsewhere(obj, name, written)
 
-    def outside_reads(self) -> OutsideReads | None:
-        """The fields that were read elsewhere while this recording, or that around it, waited; None if there are none."""
+    def noted_elsewhere(self) -> Elsewhere | None:
+        """What was done elsewhere while this recording, or that around it, waited; None if it was nothing."""
         outermost = self
         while outermost.outer is not None:
             outermost = outermost.outer
-        return outermost.outside
+        return outermost.elsewhere
 
     def meet(self, obj: Any) -> None:
         """Look at an object now, and again when the recording ends."""

@@ -24,10 +24,10 @@ from ._arrays import (
     zeros,
 )
 from ._collector import collect_as_before, collect_less_while
+from ._elsewhere import elsewhere_of, open_recordings
 from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._mixed import explain_mixing
-from ._outside_reads import open_recordings, outside_reads
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._shadow import detached, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
@@ -123,10 +123,10 @@ class Recording(Overlay):
         if array is not None:
             raise self._overwritten(array)
         check_contents(self.tape)
-        outside = self.outside_reads()
-        if outside is not None:
+        noted = self.noted_elsewhere()
+        if noted is not None:
             for obj in self._objects():
-                outside.warn(obj)  # which a filter may make an error, so nothing is stored yet
+                noted.warn(obj)  # which a filter may make an error, so nothing is stored yet
         super().commit()
         commit_contents(self.tape, self.entries)
         if self.swept_later:
@@ -151,11 +151,12 @@ class Recording(Overlay):
             "Write it through the field or the argument, or use a copy under the other name."
         )
 
-    def note_elsewhere(self, obj: Any, name: str) -> None:
+    def note_elsewhere(self, obj: Any, name: str, written: bool = False) -> None:
         if self.outer is None and not self.closed and self.tape.entries is not None:
-            outside_reads(self).note(obj, name, surely=True)
+            if not written or id(obj) in self.records:
+                elsewhere_of(self).note(obj, name, surely=True, written=written)
         else:
-            super().note_elsewhere(obj, name)
+            super().note_elsewhere(obj, name, written)
 
     def _lowerer(self) -> Lowerer:
         return Lowerer(self.containers, self.copies if self.swept_later else None)
@@ -385,9 +386,9 @@ class Gradients:
         if shell is None:
             shell = self._tangents[id(obj)] = Tangent._shell(type(obj), {})
             self._pending.append((shell, obj))
-            outside = self.recording.outside_reads()
-            if outside is not None:
-                outside.warn(obj)
+            noted = self.recording.noted_elsewhere()
+            if noted is not None:
+                noted.warn(obj)
         return shell
 
     def _fill(self) -> None:

@@ -53,7 +53,7 @@ FLOORS: list[tuple[int, set[str]]] = [
         {
             "_attributes",
             "_structure",
-            "_outside_reads",
+            "_elsewhere",
             "_fields",
             "_instance_dict",
             "_overlay",

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import mutangent as mt
+from mutangent._elsewhere import open_recordings
 from mutangent._fields import current
-from mutangent._outside_reads import open_recordings
 
 
 @mt.differentiable
@@ -130,6 +130,37 @@ def test_a_pool_that_gets_the_work_of_a_recording_is_warned_of(workers):
     with pytest.warns(RuntimeWarning, match=r"Box\.w was read in the thread ThreadPoolExecutor") as caught:
         assert mt.grad(loss)(box).w == mt.ZeroTangent()
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("run", [in_thread, lambda f: asyncio.run(asyncio.to_thread(f))])
+def test_what_a_thread_writes_into_an_object_that_the_recording_knows_is_warned_of(run):
+    box, unknown = Box(2.0), Box(5.0)
+
+    def loss(o):
+        o.v = o.v * 3.0
+        run(lambda: (setattr(o, "v", 7.0), setattr(unknown, "v", 8.0), Box(1.0)))
+        return o.v * unknown.v  # plain Python would have 7 * 8
+
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"Box\.v was written in the thread .+ while a recording waited, which goes on with the value that it had "
+        r"read or written itself, and stores its own at its end if it wrote one\. Compute it in the thread",
+    ) as caught:
+        assert mt.grad(loss)(box).v == 24.0
+    assert len(caught) == 1
+    assert (box.v, unknown.v) == (6.0, 8.0)
+
+
+def test_of_many_objects_that_a_thread_reads_few_are_held():
+    boxes, box = [Box(float(k)) for k in range(3000)], Box(2.0)
+
+    def loss(o):
+        total = in_thread(lambda: sum(each.v for each in boxes))
+        held = current().noted_elsewhere()._noted
+        assert len(held) == 1000
+        return o.w * total
+
+    assert mt.grad(loss)(box).w == sum(range(3000))
 
 
 def test_a_warning_that_is_an_error_leaves_the_objects_as_before():
