@@ -3,8 +3,8 @@
 They see the values from before the recording, as plain numbers. That is what an independent thread wants. But a recorded
 function may hand a part of its work to a pool, and wait: that part is a constant to the recording, and so is not in the
 gradient; and what it writes into an object that the recording knows, the recording does not see. Python tells nobody who
-works for whom. It does tell where a thread is just now, so what happens while the recording's thread sits in one of the standard
-library's waits, or joblib's, is noted, and whoever asks for the gradient is warned.
+works for whom. It does tell where a thread is just now, so what happens while the recording's thread sits in one of the
+standard library's waits, or joblib's, is noted, and whoever asks for the gradient is warned.
 """
 
 from __future__ import annotations
