@@ -181,7 +181,7 @@ def on_device(tangent: Array, shape: tuple[int, ...], dtype: np.dtype[Any], like
 def push_elementwise(rule: Rule, parents: Any, saved: Any) -> Array | None:
     """Sum of the expressions of all operands that carry a tangent."""
     total = None
-    for parent, expression in zip(parents, rule.expressions, strict=True):
+    for parent, expression in zip(parents, rule.forward, strict=True):
         if has_tangent(parent):
             part = expression(parent, *saved)  # type: ignore[misc]
             total = part if total is None else total + part

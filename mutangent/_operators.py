@@ -41,6 +41,7 @@ from ._views import base_of, layout_of, refresh
 
 _new: Final = object.__new__
 _TRANSPOSE: Final = rule(np.transpose)
+_POWER: Final = rule(np.power)
 _RESHAPE: Final = rule(np.reshape)
 # Reductions of ufuncs that are functions of their own in the rulebook.
 _REDUCTIONS: Final[dict[Any, Any]] = {
@@ -606,6 +607,25 @@ def _augmented(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _, _divided = _binary(operator.truediv, np.divide)
+_powered, _ = _binary(operator.pow, np.power)
+
+
+def _power(self: TracedArray, other: Any) -> Any:
+    """`self ** other`. A number between 1/2 and 1 as the exponent is a root, with a row of its own."""
+    kind = type(other)
+    if kind is float or kind is int:
+        tape = self._tape
+        entries = tape.entries
+        if entries is not None:
+            x = self._value
+            y = x**other
+            row: Any = _POWER.root if 0.5 <= other < 1 else _POWER
+            keep_y, keep_x, _ = row.keep[1]
+            saved = (y if keep_y else None, x if keep_x else None, other)
+            return append(entries, tape, row, (self._node, -1), saved, y, (x, other))
+    return _powered(self, other)
+
+
 _conjugated = _unary(operator.methodcaller("conjugate"), np.conjugate)
 
 
@@ -630,6 +650,7 @@ def _install_operators() -> None:
         "__imatmul__": _augmented(operator.matmul),
         "__ifloordiv__": _augmented(operator.floordiv),
         "__rtruediv__": _quotient,
+        "__pow__": _power,
         "__neg__": _unary(operator.neg, np.negative),
         "__abs__": _unary(abs, np.absolute),
     }

@@ -79,7 +79,19 @@ class Rule:
         Whether the zeros of its Jacobian are no accident, as those of functions that are linear or only select and move:
         what the pullback of nonzero numbers leaves 0 takes no part.
     whole : bool
-        Whether the sweep may use the expressions as they stand: an elementwise function that selects nothing.
+        Whether the sweep may use the expressions as they stand: an elementwise function that selects nothing, and has no
+        `flat` expressions.
+    forward : tuple of callable or None
+        The expressions that forward mode uses, the same or others.
+    flat : tuple of callable
+        Of a root: the expressions for an operand that is known to be flat where it is 0; see `_flat`. Else empty.
+    takes_live : bool
+        Whether the pullback has a keyword `live`: the mask of those elements of the result that take part, if not all do.
+    root : Rule or None
+        Of a power: the rule of that whose exponent is a number of at least 1/2 and below 1.
+    part_of : callable or None
+        Of a function that makes one number of many elements: takes the mask of the results that take part, and the
+        arguments of the call, and returns that of the elements.
     refuse : callable or None
         Takes the arguments of a call and returns what about them has no rule, or None.
     user : callable or None
@@ -92,6 +104,8 @@ class Rule:
         "accepts",
         "direct",
         "expressions",
+        "flat",
+        "forward",
         "function",
         "initial_at",
         "keep",
@@ -101,12 +115,15 @@ class Rule:
         "multiple",
         "name",
         "out_at",
+        "part_of",
         "reason",
         "refuse",
+        "root",
         "selects",
         "sequence",
         "simple",
         "structural",
+        "takes_live",
         "user",
         "whole",
     )
@@ -129,6 +146,11 @@ class Rule:
         self.selects: tuple[Expression | None, ...] | bool = False
         self.structural = False
         self.whole = False
+        self.forward: tuple[Expression | None, ...] = ()
+        self.flat: tuple[Expression | None, ...] = ()
+        self.part_of: Callable[..., Any] | None = None
+        self.takes_live = False
+        self.root: Rule | None = None
         self.refuse: Callable[..., str | None] | None = None
         self.user: Callable[..., Any] | None = None
         self.reason = ""
@@ -177,7 +199,7 @@ def _fill(function: Callable[..., Any], kind: str, expressions: tuple[Expression
     if row.kind:
         raise ValueError(f"{row.name} already has a rule")
     row.kind = kind
-    row.expressions = expressions
+    row.expressions = row.forward = expressions
     if None in expressions:
         row.keep = _Refusing(row)
     reads = [_reads(expression, len(expressions)) for expression in expressions]
@@ -218,15 +240,22 @@ def elementwise(
     function: Callable[..., Any],
     *expressions: Expression | None,
     selects: tuple[Expression | None, ...] = (),
+    forward: tuple[Expression | None, ...] = (),
+    flat: tuple[Expression | None, ...] = (),
 ) -> None:
     """Declare an elementwise function by one expression ``(t, y, *operands)`` per operand.
 
     If it passes over elements of an operand, so that they have no influence on the result, `selects` has a function
     ``(y, *operands)`` for that operand: the mask of the elements that take part. It reads what its expression reads.
+
+    Where its derivative is infinite although it is finite itself, `forward` may have expressions that make 0 of a tangent
+    0, and `flat` those for an operand that is flat where the result is 0. They read what its expressions read.
     """
     row = _fill(function, "elementwise", expressions)
     row.selects = selects or False
-    row.whole = not selects
+    row.whole = not (selects or flat)
+    row.forward = forward or expressions
+    row.flat = flat
     for expression, mask in zip(expressions, selects, strict=bool(selects)):
         if mask is not None and expression is not None:
             read = _reads(expression, len(expressions))
@@ -243,6 +272,8 @@ def function(
     keywords: dict[str, int] | None = None,
     selects: bool = False,
     structural: bool = False,
+    part_of: Callable[..., Any] | None = None,
+    takes_live: bool = False,
     refuse: Callable[..., str | None] | None = None,
     direct: Callable[..., Any] | None = None,
 ) -> None:
@@ -251,11 +282,12 @@ def function(
     Operands may be given by the names that the first pullback uses, and by those in `keywords`. A call for which
     `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`. `direct` computes
     the same with less overhead, from a NumPy array, or from a sequence of anything. Of a function of one operand, or one
-    sequence of them, `selects` and `structural` say what they say of a `Rule`.
+    sequence of them, `selects`, `structural`, `part_of` and `takes_live` say what they say of a `Rule`.
     """
     row = _fill(function, "function", pullbacks)
     row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
     row.direct = direct
+    row.part_of, row.takes_live = part_of, takes_live
     row.selects = selects
     row.structural = (linear or selects or structural) and len(pullbacks) == 1 and not multiple
     row.simple = len(pullbacks) == 1 and pullbacks[0] is not None and not (sequence or multiple or refuse)

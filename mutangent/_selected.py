@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import Cotangents, is_basic_index, is_mask, to_real, unbroadcast
-from ._arrays import Array, Spec, or_at, zeros
+from ._arrays import Array, Spec, is_without_zero, or_at, zeros
+from ._flat import is_flat, plain
 from ._rulebook import Rule
 
 
@@ -33,7 +34,8 @@ def pull_selected(
     selects = row.selects
     # What reads nothing, a sum for example, makes zeros of zeros.
     safe = selects or (live is not None and reads_nothing(saved))
-    for k, (parent, push) in enumerate(zip(parents, row.expressions, strict=True)):
+    expressions = expressions_of(entries, row, parents, saved, dtype) if row.flat else row.expressions
+    for k, (parent, push) in enumerate(zip(parents, expressions, strict=True)):
         if parent < 0:
             continue
         contribution = push(g, *saved)
@@ -51,6 +53,17 @@ def pull_selected(
             if live is not None:
                 chosen = np.logical_and(live, chosen)
         add_selected(entries, cotangents, parent, contribution, chosen)
+
+
+def expressions_of(entries: list[Any], row: Rule, parents: Any, saved: Any, dtype: np.dtype[Any]) -> Any:
+    """The expressions of a root: others where it is 0, if what stands under it is known to be flat there."""
+    value = saved[0] if saved[0] is not None else saved[1]  # the root, or what is under it
+    if type(value) is not np.ndarray:
+        value = plain(value)  # traced by an outer recording
+    # A device is not asked: that would be to wait for it.
+    if dtype.kind == "c" or is_without_zero(value):
+        return row.expressions
+    return row.flat if is_flat(entries, parents[0]) else row.expressions
 
 
 def reads_nothing(saved: Any) -> bool:
@@ -78,6 +91,8 @@ def matters(entries: list[Any], node: int, steps: int = LOOK_BACK) -> bool:
     if row.kind == "elementwise":
         passes = row.selects or reads_nothing(saved)
         return not passes or hands_on(entries, parents, steps)
+    if row.part_of is not None or row.takes_live:
+        return True
     if not row.structural:
         return False
     return hands_on(entries, parents[0] if row.sequence else parents, steps)
@@ -122,6 +137,18 @@ def pull_partial(entries: list[Any], cotangents: Cotangents, entry: Any, g: Arra
         return False
     if row.kind == "elementwise":
         pull_selected(entries, cotangents, entry, g, live)
+        return True
+    if row.takes_live:
+        y, args, kwargs = saved
+        contribution = row.expressions[0](g, y, *args, **kwargs, live=live)  # type: ignore[misc]
+        add_selected(entries, cotangents, parents[0], contribution, None)
+        return True
+    if row.part_of is not None:
+        y, args, kwargs = saved
+        taking_part = row.part_of(live, *args, **kwargs)
+        contribution = np.where(taking_part, row.expressions[0](g, y, *args, **kwargs), 0)  # type: ignore[misc]
+        matter = hands_on(entries, parents, LOOK_BACK)
+        add_selected(entries, cotangents, parents[0], contribution, taking_part if matter else None)
         return True
     if not row.structural:
         return False

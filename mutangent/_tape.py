@@ -27,6 +27,7 @@ from ._errors import ContextError, InPlaceError
 from ._memory import Memory
 from ._rulebook import Rule
 from ._selected import (
+    expressions_of,
     matters,
     pull_partial,
     pull_selected,
@@ -345,7 +346,7 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
             entries[number] = _DROPPED
         if type(rule) is Rule:
             if not rule.whole:
-                if saved[2] is PRODUCT and type(g) is np.ndarray:
+                if saved[-1] is PRODUCT and type(g) is np.ndarray:
                     _pull_product(cotangents, parents, saved[1], g)
                 else:
                     _pull_function(entries, cotangents, rule, parents, saved, g)
@@ -429,7 +430,11 @@ def _pull_function(
     entries: list[Entry], cotangents: Cotangents, rule: Rule, parents: Any, saved: Any, g: Any
 ) -> None:
     if rule.kind == "elementwise":
-        pull_selected(entries, cotangents, (rule, parents, saved, g.shape, g.dtype), g, None)
+        if rule.flat and g.dtype.kind == "f":
+            push = expressions_of(entries, rule, parents, saved, g.dtype)[0]
+            deliver(entries, cotangents, parents[0], push(g, *saved))
+        else:
+            pull_selected(entries, cotangents, (rule, parents, saved, g.shape, g.dtype), g, None)
         return
     y, args, kwargs = saved
     if rule.multiple:

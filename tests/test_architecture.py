@@ -28,6 +28,7 @@ FLOORS: list[tuple[int, set[str]]] = [
     (
         3,
         {
+            "_flat",
             "_selected",
             "_memory",
             "_suspended",

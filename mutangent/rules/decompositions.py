@@ -4,10 +4,11 @@ A symmetric matrix is one operand, although NumPy reads only one of its triangle
 and `eigvalsh` are symmetric (Hermitian), so that a step against the gradient leaves the matrix symmetric.
 
 Vectors are defined up to a sign or phase, and for equal eigenvalues or singular values up to a rotation. The cotangents
-are right for what does not depend on that choice; where two values are equal the undefined part is taken as 0.
+are right for what does not depend on that choice. Where two values are equal, the cotangent of their vectors alone does not
+tell what that is, and the derivative is infinite or nan; vectors that nobody has used take no part in it.
 
 A pullback needs the factors. So each decomposition is an operation with one array as its result, the factors below
-each other, and NumPy's function is composed of that and of the parts cut out of it.
+each other, and NumPy's function is composed of that and of the parts cut out of it, which say what takes part.
 
 Formulas: Murray (2016) for Cholesky; Giles (2008), Walter and Lehmann (2010) and Wan and Zhang (2019) for the rest.
 """
@@ -36,10 +37,37 @@ def on_diagonal(x: Any) -> Any:
 
 
 def reciprocal_gaps(values: Any) -> Any:
-    """1/(vⱼ - vᵢ), and 0 where they are equal."""
-    gaps = values[..., None, :] - values[..., :, None]
-    equal = gaps == 0
-    return np.where(equal, 0, 1 / np.where(equal, 1, gaps))
+    """1/(vⱼ - vᵢ), which may be infinite, and 0 on the diagonal."""
+    own = on_diagonal(np.ones_like(np.real(values)))
+    return (1 - own) / (values[..., None, :] - values[..., :, None] + own)
+
+
+def _rows(packed: Any, start: int, stop: int) -> Any:
+    return packed[..., start:stop, :]
+
+
+def rows_pullback(g: Any, _y: Any, _packed: Any, start: int, stop: int) -> Any:
+    before = np.zeros_like(g, shape=(*g.shape[:-2], start, g.shape[-1]))
+    after = np.zeros_like(g, shape=(*g.shape[:-2], _packed.shape[-2] - stop, g.shape[-1]))
+    return np.concatenate([before, g, after], axis=-2)
+
+
+rows = dispatched(_rows)
+"""One of the factors that lie below each other. The others take no part."""
+
+function(rows, rows_pullback, linear=True, selects=True)
+
+
+def used(live: Any, start: int, stop: int) -> Any:
+    """Which columns of a factor take part; True if all do."""
+    return True if live is None else np.any(live[..., start:stop, :], axis=-2)
+
+
+def among(columns: Any, matrices: Any) -> Any:
+    """`matrices`, with 0 for two columns of which neither takes part."""
+    if columns is True:
+        return matrices
+    return np.where(np.logical_or(columns[..., None, :], columns[..., :, None]), matrices, 0)
 
 
 @functools.cache
@@ -70,9 +98,10 @@ def _eigh(a: Any, UPLO: Any) -> Any:
     return np.concatenate([vectors, values[..., None, :]], axis=-2)
 
 
-def eigh_pullback(g: Any, y: Any, _a: Any, UPLO: Any) -> Any:
+def eigh_pullback(g: Any, y: Any, _a: Any, UPLO: Any, *, live: Any = None) -> Any:
     vectors, values = y[..., :-1, :], np.real(y)[..., -1, :]
     turned = np.matmul(adjoint(vectors), g[..., :-1, :]) * reciprocal_gaps(values)
+    turned = among(used(live, 0, values.shape[-1]), turned)
     inner = turned + on_diagonal(np.real(g)[..., -1, :])
     return symmetric(np.matmul(np.matmul(vectors, inner), adjoint(vectors)))
 
@@ -83,12 +112,13 @@ def eigvalsh_pullback(g: Any, _y: Any, a: Any, UPLO: Any = "L") -> Any:
 
 
 eigh = dispatched(_eigh)
-function(eigh, eigh_pullback)
+function(eigh, eigh_pullback, takes_live=True)
 
 
 def eigh_result(a: Any, UPLO: Any = "L") -> Any:
     packed = eigh(a, UPLO)
-    return result_type(np.linalg.eigh)(np.real(packed)[..., -1, :], packed[..., :-1, :])
+    n = packed.shape[-1]
+    return result_type(np.linalg.eigh)(np.real(rows(packed, n, n + 1))[..., 0, :], rows(packed, 0, n))
 
 
 composed(np.linalg.eigh, eigh_result)
@@ -100,12 +130,13 @@ def _eig(a: Any) -> Any:
     return np.concatenate([vectors, values[..., None, :]], axis=-2)
 
 
-def eig_pullback(g: Any, y: Any, _a: Any) -> Any:
+def eig_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
     """NumPy's eigenvectors have length 1, so a part of the cotangent along them is no change of theirs."""
     vectors, values, back = y[..., :-1, :], y[..., -1, :], adjoint(y[..., :-1, :])
     inner = np.matmul(back, g[..., :-1, :])
     along = np.real(np.diagonal(inner, 0, -2, -1))[..., None, :]
     inner = (inner - np.matmul(back, vectors) * along) * np.conj(reciprocal_gaps(values))
+    inner = among(used(live, 0, values.shape[-1]), inner)
     return np.linalg.solve(back, np.matmul(inner + on_diagonal(g[..., -1, :]), back))
 
 
@@ -120,12 +151,13 @@ def eigvals_pullback(g: Any, y: Any, a: Any) -> Any:
 
 
 eig = dispatched(_eig)
-function(eig, eig_pullback)
+function(eig, eig_pullback, takes_live=True)
 
 
 def eig_result(a: Any) -> Any:
     packed = eig(a)
-    return result_type(np.linalg.eig)(packed[..., -1, :], packed[..., :-1, :])
+    n = packed.shape[-1]
+    return result_type(np.linalg.eig)(rows(packed, n, n + 1)[..., 0, :], rows(packed, 0, n))
 
 
 composed(np.linalg.eig, eig_result)

@@ -5,8 +5,8 @@ complex numbers the expression is the holomorphic one, and the sweep conjugates 
 holomorphic have pullbacks instead, with x̄ = Jᴴ ȳ.
 
 Where a derivative jumps: maxima and minima share equally among ties, |x| has derivative 0 at 0. Where it is infinite
-although the function is finite (`sqrt` at 0), a zero tangent stays zero, so that
-``np.where(x > 0, np.sqrt(x), 0)`` has the derivative 0 at 0, and not 0 · ∞.
+although the function is finite (`sqrt` at 0), the product with a cotangent 0 is nan, if the tape does not show that it is
+0; see `_flat`, and `quotient` below for the points at which a derivative is bounded.
 """
 # ruff: noqa: ARG001 - a pullback has the parameters of its function, read or not
 
@@ -16,20 +16,46 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, elementwise, function, no_rule
-from .dispatch import plain, strong
+from .._arrays import is_without_zero
+from .._rulebook import composed, elementwise, function, no_rule, rule
+from .dispatch import dispatched, plain, strong
 
 LOG_2 = float(np.log(2.0))
 LOG_10 = float(np.log(10.0))
 DEGREE = np.pi / 180
 
 
-def quotient(t: Any, denominator: Any) -> Any:
-    """``t / denominator``, but 0 for 0/0."""
-    # Only a plain value is cheap to ask.
-    if type(denominator) in (np.ndarray, np.float64, np.float32) and denominator.all():
+# -- division by what may be 0 -------------------------------------------------------------------------------------
+
+# Two operations whose value is 0 at points at which their own derivative is that of the plain division, infinite or nan:
+# so a first derivative is what is meant there, and the second, which nobody knows, is not silently that of a constant.
+
+
+def _quotient(a: Any, denominator: Any) -> Any:
+    if is_without_zero(denominator):
+        return a / denominator
+    return a / np.where((a == 0) & (denominator == 0), np.inf, denominator)
+
+
+def _flat_quotient(t: Any, denominator: Any) -> Any:
+    if is_without_zero(denominator):
         return t / denominator
-    return t / np.where((t == 0) & (denominator == 0), np.inf, denominator)
+    return t / np.where(np.isfinite(t) & (denominator == 0), np.inf, denominator)
+
+
+quotient = dispatched(_quotient)
+"""``a / denominator``, but 0 for 0/0."""
+
+flat_quotient = dispatched(_flat_quotient)
+"""``t / denominator``, but 0 where the denominator is 0 and `t` finite."""
+
+# The numerator's derivative is the strict one. That of the denominator needs not be: 0/0 of a constant 0 is 0.
+for division in (quotient, flat_quotient):
+    elementwise(
+        division,
+        lambda t, _y, _a, b: t / b,
+        lambda t, _y, a, b: -t * quotient(quotient(a, b), b),
+    )
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -71,12 +97,10 @@ def power_base_push(t: Any, _y: Any, a: Any, b: Any) -> Any:
         if b == 0:
             return np.zeros_like(t)
         a = base_of_power(a, b)
-        if 0 < b < 1:
-            return quotient(t * b, a ** (1 - b))
         # The operator is faster, but a Python number 0.0 refuses negative powers.
         return t * (b * (a ** (b - 1) if b > 1 else np.power(a, b - 1)))
     a = base_of_power(a, b)
-    return t * (b * np.power(a, np.where((a == 0) & (b == 0), 1, b) - 1))
+    return t * (b * slope_power(a, np.where((a == 0) & (b == 0), 1, b) - 1))
 
 
 def power_exponent_push(t: Any, y: Any, a: Any, b: Any) -> Any:
@@ -87,16 +111,64 @@ def power_exponent_push(t: Any, y: Any, a: Any, b: Any) -> Any:
         a = np.float64(a) if type(base_of_power(a, b)) is float else np.complex128(a)
     else:
         a = base_of_power(a, b)
-    return t * (y * np.log(np.where((a == 0) & np.greater_equal(b, 0), 1, a)))
+    return t * np.where((a == 0) & np.equal(b, 0), 0, power_log(a, b, plain(y)))
+
+
+def _power_log(a: Any, b: Any, y: Any) -> Any:
+    return y * np.log(np.where((a == 0) & np.greater(b, 0), 1, a))
+
+
+power_log = dispatched(_power_log)
+"""``log(a) * y`` with y = a**b: 0 for a = 0 and b > 0, where it is continuous."""
+
+slope_power = dispatched(np.power)
+"""The power as a factor of a derivative. Where 0**0 lies in it, that is no constant: it jumps with the exponent."""
+
+elementwise(slope_power, power_base_push, lambda t, y, a, b: t * power_log(a, b, plain(y)))
+elementwise(
+    power_log,
+    lambda t, _y, a, b, _power: (
+        t * (slope_power(a, b - 1) + b * power_log(a, b - 1, np.power(plain(a), plain(b) - 1)))
+    ),
+    lambda t, y, a, b, _power: t * (y * np.log(np.where((a == 0) & np.greater(b, 0), 1, a))),
+    None,
+)
 
 
 elementwise(np.power, power_base_push, power_exponent_push)
 elementwise(np.float_power, power_base_push, power_exponent_push)
 
+
+def _power(a: Any, b: float) -> Any:
+    return a**b
+
+
+def fraction_push(division: Any, t: Any, a: Any, b: Any) -> Any:
+    return division(t * b, np.power(base_of_power(a, b), 1 - b))
+
+
+# The row for a number b as the exponent, with 1/2 <= b < 1.
+fraction_power = dispatched(_power)
+elementwise(
+    fraction_power,
+    lambda t, _y, a, b: fraction_push(np.divide, t, a, b),
+    None,
+    forward=(lambda t, _y, a, b: fraction_push(quotient, t, a, b), None),
+    flat=(lambda t, _y, a, b: fraction_push(flat_quotient, t, a, b), None),
+)
+rule(np.power).root = rule(np.float_power).root = rule(fraction_power)
+
 # -- roots, exponentials, logarithms -------------------------------------------------------------------------------
 
-elementwise(np.sqrt, lambda t, y, _a: quotient(t, 2 * y))
-elementwise(np.cbrt, lambda t, y, _a: quotient(t, 3 * y * y))
+# The derivative of a root is infinite at 0. A smooth curve of operands that stops there, with a tangent 0, only touches the
+# edge of the domain, and has a kink or a derivative 0 when the root has been taken. For the cube root that is not so.
+elementwise(
+    np.sqrt,
+    lambda t, y, _a: t / (2 * y),
+    forward=(lambda t, y, _a: quotient(t, 2 * y),),
+    flat=(lambda t, y, _a: flat_quotient(t, 2 * y),),
+)
+elementwise(np.cbrt, lambda t, y, _a: t / (3 * y * y))
 elementwise(np.exp, lambda t, y, _a: t * y)
 elementwise(np.exp2, lambda t, y, _a: t * (y * LOG_2))
 elementwise(np.expm1, lambda t, y, _a: t * (y + 1))
@@ -127,30 +199,43 @@ elementwise(
 elementwise(np.sin, lambda t, _y, a: t * np.cos(a))
 elementwise(np.cos, lambda t, _y, a: -t * np.sin(a))
 elementwise(np.tan, lambda t, y, _a: t * (1 + y * y))
-elementwise(np.arcsin, lambda t, _y, a: quotient(t, np.sqrt((1 - a) * (1 + a))))
-elementwise(np.arccos, lambda t, _y, a: -quotient(t, np.sqrt((1 - a) * (1 + a))))
+elementwise(
+    np.arcsin,
+    lambda t, _y, a: t / np.sqrt((1 - a) * (1 + a)),
+    forward=(lambda t, _y, a: quotient(t, np.sqrt((1 - a) * (1 + a))),),
+)
+elementwise(
+    np.arccos,
+    lambda t, _y, a: -t / np.sqrt((1 - a) * (1 + a)),
+    forward=(lambda t, _y, a: -quotient(t, np.sqrt((1 - a) * (1 + a))),),
+)
 elementwise(np.arctan, lambda t, _y, a: t / (1 + a * a))
 elementwise(np.sinh, lambda t, _y, a: t * np.cosh(a))
 elementwise(np.cosh, lambda t, _y, a: t * np.sinh(a))
 elementwise(np.tanh, lambda t, y, _a: t * (1 - y * y))
 # In terms of y neither overflows for large a, and both are on the right branch for complex a.
 elementwise(np.arcsinh, lambda t, y, _a: t / np.cosh(y))
-elementwise(np.arccosh, lambda t, y, _a: quotient(t, np.sinh(y)))
+elementwise(
+    np.arccosh,
+    lambda t, y, _a: t / np.sinh(y),
+    forward=(lambda t, y, _a: quotient(t, np.sinh(y)),),
+)
 elementwise(np.arctanh, lambda t, _y, a: t / ((1 - a) * (1 + a)))
 
 
-def over_squared_radius(t: Any, a: Any, b: Any) -> Any:
-    """``t / (a² + b²)``, where the squares may overflow."""
+def over_squared_radius(x: Any, a: Any, b: Any) -> Any:
+    """``x / (a² + b²)``, where the squares may overflow; 0 at 0."""
     radius = np.hypot(a, b)
-    return quotient(quotient(t, radius), radius)
+    return quotient(quotient(x, radius), radius)
 
 
+# The tangent is multiplied with the quotient, and not divided: at 0 the derivative is 0, in either mode.
 elementwise(
     np.arctan2,
-    lambda t, _y, a, b: over_squared_radius(t * b, a, b),
-    lambda t, _y, a, b: over_squared_radius(-t * a, a, b),
+    lambda t, _y, a, b: t * over_squared_radius(b, a, b),
+    lambda t, _y, a, b: -t * over_squared_radius(a, a, b),
 )
-elementwise(np.hypot, lambda t, y, a, _b: quotient(t * a, y), lambda t, y, _a, b: quotient(t * b, y))
+elementwise(np.hypot, lambda t, y, a, _b: t * quotient(a, y), lambda t, y, _a, b: t * quotient(b, y))
 elementwise(np.degrees, lambda t, _y, _a: t / DEGREE)
 elementwise(np.rad2deg, lambda t, _y, _a: t / DEGREE)
 elementwise(np.radians, lambda t, _y, _a: t * DEGREE)
@@ -290,13 +375,14 @@ def sign_pullback(g: Any, _y: Any, x: Any) -> Any:
         return np.zeros_like(g)
     size = np.absolute(x)
     u = direction(x)
-    return (g - u * np.real(np.conj(u) * g)) / np.where(size == 0, np.inf, size)
+    inverse = quotient(quotient(size, size), size)  # 0 for 0
+    return (g - u * np.real(np.conj(u) * g)) * inverse
 
 
 def angle_pullback(g: Any, _y: Any, z: Any, deg: bool = False) -> Any:
     if not np.iscomplexobj(z):
         return np.zeros_like(g)
-    return quotient((g / DEGREE if deg else g) * 1j * z, np.square(np.absolute(z)))
+    return (g / DEGREE if deg else g) * 1j * quotient(direction(z), np.absolute(z))
 
 
 def finite_numbers(
@@ -326,9 +412,9 @@ def astype_pullback(
     return g.astype(_x.dtype) if g.dtype.kind == _x.dtype.kind else g
 
 
-function(np.absolute, lambda g, _y, x: g * direction(x))
+function(np.absolute, lambda g, _y, x: g * direction(x), part_of=lambda live, x: live)
 elementwise(np.fabs, lambda t, _y, a: t * np.sign(a))
-function(np.sign, sign_pullback)
+function(np.sign, sign_pullback, part_of=lambda live, x: live)
 function(np.conjugate, lambda g, _y, _x: np.conj(g), linear=True)
 function(np.real, lambda g, _y, _val: g, linear=True)
 function(
@@ -336,6 +422,6 @@ function(
     lambda g, _y, _val: g * 1j if _val.dtype.kind == "c" else np.zeros_like(g),
     linear=True,
 )
-function(np.angle, angle_pullback)
+function(np.angle, angle_pullback, part_of=lambda live, z, deg=False: live)
 composed(np.nan_to_num, finite_numbers)
 function(np.astype, astype_pullback, linear=True)

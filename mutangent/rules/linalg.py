@@ -9,33 +9,54 @@ import numpy as np
 
 from .._rulebook import composed, function, no_rule
 from .contractions import conjugated, transposed
+from .dispatch import dispatched
 from .elementwise import direction, quotient
 from .products import products_of_others
-from .reductions import axes_of, kept, shared_among
+from .reductions import axes_of, kept, shared_among, spread
 
 # -- norms ---------------------------------------------------------------------------------------------------------
+
+
+def _signed_power(x: Any, exponent: float) -> Any:
+    size = np.absolute(x)
+    return np.where(size == 0, 0, np.power(np.where(size == 0, 1, size), exponent)) * direction(x)
+
+
+def signed_power_pullback(g: Any, _y: Any, x: Any, exponent: float) -> Any:
+    """Along the direction of `x` the power grows with its derivative; across it, by its quotient."""
+    size = np.absolute(x)
+    grown = np.power(size, exponent - 1)
+    if not np.iscomplexobj(x):
+        return g * exponent * grown
+    u = direction(x)
+    along = u * np.real(np.conj(u) * g)
+    return (exponent * along + (g - along)) * grown
+
+
+signed_power = dispatched(_signed_power)
+"""``|x|**exponent`` in the direction of `x`, and 0 for 0; its derivative may be infinite there."""
+
+function(signed_power, signed_power_pullback, part_of=lambda live, x, exponent: live)
 
 
 def vector_norm_pullback(g: Any, y: Any, x: Any, axes: tuple[int, ...], order: Any) -> Any:
     """The pullback of a norm of the elements along `axes`, which `g` and `y` have kept. It is 0 at 0."""
     if order is None or order == 2:
-        return quotient(g * x, y)
+        return g * quotient(x, y)
     if order == 0:
         return np.zeros_like(x)
     if order == 1:
         return g * direction(x)
-    size = np.absolute(x)
     if order in (np.inf, -np.inf):
-        return shared_among(size == y, g, axes) * direction(x)
-    relative = np.where(size == 0, 1, size) / np.where(y == 0, 1, y)
-    return g * np.power(relative, order - 1) * direction(x)
+        return shared_among(np.absolute(x) == y, g, axes) * direction(x)
+    return g * signed_power(quotient(x, y), order - 1)
 
 
 def matrix_norm_pullback(g: Any, y: Any, x: Any, axes: tuple[int, int], order: Any) -> Any:
     """The pullback of a norm of matrices whose rows and columns are `axes`, which `g` and `y` have kept."""
     row, column = axes
     if order is None or order in ("fro", "f"):
-        return quotient(g * x, y)
+        return g * quotient(x, y)
     if order in (1, -1, np.inf, -np.inf):
         summed, compared = (row, column) if order in (1, -1) else (column, row)
         sums = np.sum(np.absolute(x), axis=summed, keepdims=True)
@@ -73,8 +94,19 @@ def vector_norms_pullback(
     return vector_norm_pullback(g, y, x, axes_of(axis, x.ndim), ord)
 
 
-function(np.linalg.norm, norm_pullback)
-function(np.linalg.vector_norm, vector_norms_pullback)
+def norm_part(
+    live: Any, x: Any, _ord: Any = None, axis: Any = None, keepdims: bool = False, **_order: Any
+) -> Any:
+    """Which elements take part in those norms that do."""
+    return spread(live, x.shape, axis, keepdims)
+
+
+function(np.linalg.norm, norm_pullback, part_of=norm_part)
+function(
+    np.linalg.vector_norm,
+    vector_norms_pullback,
+    part_of=lambda live, x, *, axis=None, keepdims=False, **_order: spread(live, x.shape, axis, keepdims),
+)
 composed(
     np.linalg.matrix_norm,
     lambda x, *, keepdims=False, ord="fro": np.linalg.norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims),

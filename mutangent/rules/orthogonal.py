@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function, no_rule
-from .decompositions import on_diagonal, reciprocal_gaps, result_type
+from .decompositions import among, on_diagonal, reciprocal_gaps, result_type, rows, used
 from .dispatch import dispatched, plain
-from .elementwise import quotient
 from .linalg import adjoint
 
 
@@ -77,30 +76,43 @@ def _svd(a: Any) -> Any:
     return np.concatenate([u, adjoint(vh), s[..., None, :]], axis=-2)
 
 
-def svd_pullback(g: Any, y: Any, _a: Any) -> Any:
+def row_of(columns: Any) -> Any:
+    return columns if columns is True else columns[..., None, :]
+
+
+def over(matrices: Any, s: Any, columns: Any) -> Any:
+    """Columns divided by their singular values, and 0 for those that take no part."""
+    found = matrices / s
+    return found if columns is True else np.where(columns, found, 0)
+
+
+def svd_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
     m = _a.shape[-2]
     u, v, s = y[..., :m, :], y[..., m:-1, :], np.real(y)[..., -1, :]
     u_bar, v_bar, s_bar = g[..., :m, :], g[..., m:-1, :], np.real(g)[..., -1, :]
     by_u, by_v = np.matmul(adjoint(u), u_bar), np.matmul(adjoint(v), v_bar)
     by_u, by_v = by_u - adjoint(by_u), by_v - adjoint(by_v)
     row, column = s[..., None, :], s[..., :, None]
+    of_u, of_v = used(live, 0, m), used(live, m, m + v.shape[-2])
+    vectors = True if of_u is True else np.logical_or(of_u, of_v)
     # 1/(s²ⱼ - s²ᵢ), without the squares
-    inner = (by_u * row + column * by_v) * reciprocal_gaps(s) * quotient(1.0, row + column)
+    sums = row + column + on_diagonal(np.ones_like(s))
+    inner = among(vectors, (by_u * row + column * by_v) * reciprocal_gaps(s) / sums)
     inner = inner + on_diagonal(s_bar)
     if _a.dtype.kind == "c":  # the phase that U and V share
-        inner = inner + on_diagonal(quotient(np.diagonal(by_u, 0, -2, -1), 2 * s))
+        inner = inner + on_diagonal(over(np.diagonal(by_u, 0, -2, -1), 2 * s, vectors))
     result = np.matmul(np.matmul(u, inner), adjoint(v))
     if m > v.shape[-2]:
-        outside = quotient(u_bar - np.matmul(u, np.matmul(adjoint(u), u_bar)), row)
+        outside = over(u_bar - np.matmul(u, np.matmul(adjoint(u), u_bar)), row, row_of(of_u))
         result = result + np.matmul(outside, adjoint(v))
     elif m < v.shape[-2]:
-        outside = quotient(v_bar - np.matmul(v, np.matmul(adjoint(v), v_bar)), row)
+        outside = over(v_bar - np.matmul(v, np.matmul(adjoint(v), v_bar)), row, row_of(of_v))
         result = result + np.matmul(u, adjoint(outside))
     return result
 
 
 svd = dispatched(_svd)
-function(svd, svd_pullback)
+function(svd, svd_pullback, takes_live=True)
 
 
 def hermitian_svd(a: Any) -> tuple[Any, Any, Any]:
@@ -119,7 +131,8 @@ def svd_result(a: Any, full_matrices: bool = True, compute_uv: bool = True, herm
         return result_type(np.linalg.svd)(*hermitian_svd(a))
     m, n = a.shape[-2:]
     packed = svd(a)
-    s, u, v = np.real(packed)[..., -1, :], packed[..., :m, :], packed[..., m:-1, :]
+    end = packed.shape[-2]
+    s, u, v = np.real(rows(packed, end - 1, end))[..., 0, :], rows(packed, 0, m), rows(packed, m, end - 1)
     if full_matrices and m != n:
         basis_u, _, basis_vh = np.linalg.svd(plain(a))
         u, v = completed(u, basis_u), completed(v, adjoint(basis_vh))

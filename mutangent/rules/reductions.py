@@ -156,12 +156,29 @@ def std_pullback(
     correction: float | None = None,
 ) -> Any:
     among = freedom(a, axis, ddof, correction, where)
-    scaled = kept(g, a.shape, axis, keepdims) * deviation(a, axis, where, mean)
-    return quotient(scaled, kept(y, a.shape, axis, keepdims) * among)
+    slope = quotient(deviation(a, axis, where, mean), kept(y, a.shape, axis, keepdims) * among)
+    return kept(g, a.shape, axis, keepdims) * slope
 
 
-function(np.var, var_pullback)
-function(np.std, std_pullback)
+def spread_part(
+    live: Any,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    **_settings: Any,
+) -> Any:
+    """Which elements take part in those variances that do."""
+    part = spread(live, a.shape, axis, keepdims)
+    return part if where is True else np.logical_and(part, where)
+
+
+function(np.var, var_pullback, part_of=spread_part)
+function(np.std, std_pullback, part_of=spread_part)
 
 # -- extrema -------------------------------------------------------------------------------------------------------
 

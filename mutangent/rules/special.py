@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from .._rulebook import all_read, constant, elementwise, function
+from .._rulebook import all_read, composed, constant, elementwise, function
 from .contractions import conjugated
 from .dispatch import dispatched
 from .elementwise import LOG_2, LOG_10, chosen, quotient
@@ -49,7 +49,7 @@ constant(sc.gammasgn, sc.round)
 
 # -- SciPy's own versions of elementary functions ------------------------------------------------------------------
 
-elementwise(sc.cbrt, lambda t, y, _a: quotient(t, 3 * y * y))
+elementwise(sc.cbrt, lambda t, y, _a: t / (3 * y * y))
 elementwise(sc.exp2, lambda t, y, _a: t * (y * LOG_2))
 elementwise(sc.exp10, lambda t, y, _a: t * (y * LOG_10))
 elementwise(sc.expm1, lambda t, y, _a: t * (y + 1))
@@ -88,13 +88,14 @@ elementwise(
 # 1 - y would be rounded to 0 for large a.
 elementwise(sc.expit, lambda t, y, a: t * (y * sc.expit(-a)))
 elementwise(sc.log_expit, lambda t, _y, a: t * sc.expit(-a))
-elementwise(sc.logit, lambda t, _y, a: quotient(t, a * (1 - a)))
+elementwise(sc.logit, lambda t, _y, a: t / (a * (1 - a)))
 
 # -- entropies, and products with a logarithm ----------------------------------------------------------------------
 
 # `xlogy(t, a)` is t log(a), and 0 for t = 0 also where the logarithm is infinite.
-elementwise(sc.xlogy, lambda t, _y, _a, b: sc.xlogy(t, b), lambda t, _y, a, b: quotient(t * a, b))
-elementwise(sc.xlog1py, lambda t, _y, _a, b: sc.xlog1py(t, b), lambda t, _y, a, b: quotient(t * a, 1 + b))
+# In the direction of b the function is constant at a = 0: the quotient is 0 for 0/0, and strict in its own derivative.
+elementwise(sc.xlogy, lambda t, _y, _a, b: sc.xlogy(t, b), lambda t, _y, a, b: t * quotient(a, b))
+elementwise(sc.xlog1py, lambda t, _y, _a, b: sc.xlog1py(t, b), lambda t, _y, a, b: t * quotient(a, 1 + b))
 elementwise(sc.entr, lambda t, _y, a: chosen(a >= 0, -sc.xlogy(t, np.where(a < 0, 1, a)) - t))
 
 
@@ -106,12 +107,12 @@ def log_ratio(t: Any, a: Any, b: Any) -> Any:
 elementwise(
     sc.rel_entr,
     lambda t, _y, a, b: log_ratio(t, a, b) + t,
-    lambda t, _y, a, b: -quotient(t * a, b),
+    lambda t, _y, a, b: -t * quotient(a, b),
 )
 elementwise(
     sc.kl_div,
     lambda t, _y, a, b: log_ratio(t, a, b),
-    lambda t, _y, a, b: t - quotient(t * a, b),
+    lambda t, _y, a, b: t - t * quotient(a, b),
 )
 
 # -- losses --------------------------------------------------------------------------------------------------------
@@ -178,8 +179,8 @@ elementwise(sc.erfi, lambda t, _y, a: t * (2 / ROOT_PI * np.exp(a * a)))
 elementwise(sc.erfcx, lambda t, y, a: t * (2 * a * y - 2 / ROOT_PI))
 elementwise(sc.dawsn, lambda t, y, a: t * (1 - 2 * a * y))
 elementwise(sc.wofz, lambda t, y, a: t * (2j / ROOT_PI - 2 * a * y))
-elementwise(sc.erfinv, lambda t, y, _a: quotient(t, 2 / ROOT_PI * np.exp(-y * y)))
-elementwise(sc.erfcinv, lambda t, y, _a: -quotient(t, 2 / ROOT_PI * np.exp(-y * y)))
+elementwise(sc.erfinv, lambda t, y, _a: t / (2 / ROOT_PI * np.exp(-y * y)))
+elementwise(sc.erfcinv, lambda t, y, _a: -t / (2 / ROOT_PI * np.exp(-y * y)))
 
 
 def normal_density(x: Any) -> Any:
@@ -189,7 +190,7 @@ def normal_density(x: Any) -> Any:
 elementwise(sc.ndtr, lambda t, _y, a: t * normal_density(a))
 # The density over the distribution function, in a form in which neither underflows.
 elementwise(sc.log_ndtr, lambda t, _y, a: t * (2 / ROOT_2_PI / sc.erfcx(-a / ROOT_2)))
-elementwise(sc.ndtri, lambda t, y, _a: quotient(t, normal_density(y)))
+elementwise(sc.ndtri, lambda t, y, _a: t / normal_density(y))
 elementwise(sc.ndtri_exp, lambda t, y, a: t * (ROOT_2_PI * np.exp(a + np.square(y) / 2)))
 elementwise(
     sc.owens_t,
@@ -258,12 +259,12 @@ def beta_density(a: Any, b: Any, x: Any) -> Any:
 
 elementwise(sc.gammainc, None, lambda t, _y, a, x: t * gamma_density(a, x))
 elementwise(sc.gammaincc, None, lambda t, _y, a, x: -t * gamma_density(a, x))
-elementwise(sc.gammaincinv, None, lambda t, y, a, _p: quotient(t, gamma_density(a, y)))
-elementwise(sc.gammainccinv, None, lambda t, y, a, _p: -quotient(t, gamma_density(a, y)))
+elementwise(sc.gammaincinv, None, lambda t, y, a, _p: t / gamma_density(a, y))
+elementwise(sc.gammainccinv, None, lambda t, y, a, _p: -t / gamma_density(a, y))
 elementwise(sc.betainc, None, None, lambda t, _y, a, b, x: t * beta_density(a, b, x))
 elementwise(sc.betaincc, None, None, lambda t, _y, a, b, x: -t * beta_density(a, b, x))
-elementwise(sc.betaincinv, None, None, lambda t, y, a, b, _p: quotient(t, beta_density(a, b, y)))
-elementwise(sc.betainccinv, None, None, lambda t, y, a, b, _p: -quotient(t, beta_density(a, b, y)))
+elementwise(sc.betaincinv, None, None, lambda t, y, a, b, _p: t / beta_density(a, b, y))
+elementwise(sc.betainccinv, None, None, lambda t, y, a, b, _p: -t / beta_density(a, b, y))
 
 # -- integrals -----------------------------------------------------------------------------------------------------
 
@@ -286,19 +287,39 @@ elementwise(sc.wrightomega, lambda t, y, _a: t * (y / (1 + y)))
 # Two or more results. For complex operands these functions are holomorphic: their pullback is conjugated.
 
 
-def over_operand(value: Any, limit: Any, x: Any) -> Any:
-    """``value / x`` of an odd function, whose limit at 0 is `limit`."""
-    return np.where(x == 0, limit, value / np.where(x == 0, 1, x))
+def hyperbolic_sinc(x: Any) -> Any:
+    """sinh(x)/x, regular at 0."""
+    found = np.sinc(x * (1j / np.pi))
+    return found if np.iscomplexobj(x) else np.real(found)
 
 
-def sici_pullback(g: Any, _y: Any, x: Any) -> Any:
-    x = conjugated(x)
-    return g[0] * over_operand(np.sin(x), 1, x) + quotient(g[1] * np.cos(x), x)
+# The integrals of the cosines are infinite at 0 and those of the sines are not, so they are operations of their own: in one
+# row a result that nobody has asked for would have a cotangent 0, and that times infinity.
+def _sine_integral(x: Any) -> Any:
+    return sc.sici(x)[0]
 
 
-def shichi_pullback(g: Any, _y: Any, x: Any) -> Any:
-    x = conjugated(x)
-    return g[0] * over_operand(np.sinh(x), 1, x) + quotient(g[1] * np.cosh(x), x)
+def _cosine_integral(x: Any) -> Any:
+    return sc.sici(x)[1]
+
+
+def _hyperbolic_sine_integral(x: Any) -> Any:
+    return sc.shichi(x)[0]
+
+
+def _hyperbolic_cosine_integral(x: Any) -> Any:
+    return sc.shichi(x)[1]
+
+
+sine_integral, cosine_integral = dispatched(_sine_integral), dispatched(_cosine_integral)
+hyperbolic_sine_integral = dispatched(_hyperbolic_sine_integral)
+hyperbolic_cosine_integral = dispatched(_hyperbolic_cosine_integral)
+elementwise(sine_integral, lambda t, _y, x: t * np.sinc(x / np.pi))
+elementwise(cosine_integral, lambda t, _y, x: t * (np.cos(x) / x))
+elementwise(hyperbolic_sine_integral, lambda t, _y, x: t * hyperbolic_sinc(x))
+elementwise(hyperbolic_cosine_integral, lambda t, _y, x: t * (np.cosh(x) / x))
+composed(sc.sici, lambda x: (sine_integral(x), cosine_integral(x)))
+composed(sc.shichi, lambda x: (hyperbolic_sine_integral(x), hyperbolic_cosine_integral(x)))
 
 
 def fresnel_pullback(g: Any, _y: Any, x: Any) -> Any:
@@ -306,8 +327,6 @@ def fresnel_pullback(g: Any, _y: Any, x: Any) -> Any:
     return g[0] * np.sin(angle) + g[1] * np.cos(angle)
 
 
-function(sc.sici, sici_pullback, multiple=True)
-function(sc.shichi, shichi_pullback, multiple=True)
 function(sc.fresnel, fresnel_pullback, multiple=True)
 
 
