@@ -16,22 +16,19 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ._adopted import borrow, innermost, leaf_of, wake
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
+from ._references import ALONE, COUNTS_REFERENCES
 from ._shadow import check_shadow, copy_for_recomputation, shadow
 from ._suspended import refuse_outside
 from ._tape import SET_ITEM
 from ._traced import CLOSED, TracedArray, append, has_open, level_of, lower, new_constant, primal
 from ._views import Again, base_of, derive, is_fresh, join, outdate, root_of, same_array, unpaused, views_of
-
-# Without the interpreter lock a reference count is no proof that nobody else looks.
-COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)()
-ALONE: Final = 2  # the one reference that is known of, and the argument of getrefcount
 
 
 def plain_index(index: Any, array: Any) -> Any:
@@ -60,7 +57,7 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     if type(value) is TracedArray and base_of(value) is x:
         if value._how is index:
             return  # the last step of `x[index] += ...`, which has written through the view already
-        if type(index) is int:
+        if _is_row(index):
             _refuse_swap(x, index, value)
     if type(value) is not TracedArray and isinstance(value, list | tuple) and has_open(value):
         raise TracedValueError(
@@ -106,15 +103,14 @@ def replace(x: TracedArray, new: Any) -> TracedArray:
 def require_writeable(x: TracedArray) -> None:
     """Raise as NumPy does for a read-only array, a broadcast view for example; scalars have no items."""
     plain = primal(x)
-    if type(plain) is np.ndarray and plain.flags.writeable:
-        return
-    if not is_array(plain):
+    if isinstance(plain, np.ndarray):  # CuPy has no read-only arrays
+        if not plain.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+    elif not is_array(plain):
         raise TypeError(f"{type(plain).__name__!r} object does not support item assignment")
-    if isinstance(plain, np.ndarray) and not plain.flags.writeable:
-        raise ValueError("assignment destination is read-only")
 
 
-def _refuse_swap(x: TracedArray, index: int, view: TracedArray) -> None:
+def _refuse_swap(x: TracedArray, index: Any, view: TracedArray) -> None:
     """Refuse `x[i], x[j] = x[j], x[i]` of rows.
 
     The rows are views, so that in NumPy too one of them is lost; and `rng.shuffle(x)`, which treats a plain array
@@ -127,7 +123,11 @@ def _refuse_swap(x: TracedArray, index: int, view: TracedArray) -> None:
         stale = any(each() is view for each in last[3]) if tape.asleep else not is_fresh(view)
     else:
         stale = False
-        held = [each for each in views_of(root_of(x)) if each._how is index] if tape.asleep else []
+        held = (
+            [each for each in views_of(root_of(x)) if _is_row(each._how) and each._how == index]
+            if tape.asleep
+            else []
+        )
         tape.last_row = (weakref.ref(x), index, view._how, [weakref.ref(each) for each in held])
     if stale:
         i, j = view._how, index
@@ -136,6 +136,10 @@ def _refuse_swap(x: TracedArray, index: int, view: TracedArray) -> None:
             "`x[i], x[j] = x[j], x[i]` loses a row, and so does rng.shuffle(x) on a traced array. Write "
             "`x[[i, j]] = x[[j, i]]`, or `x[:] = x[rng.permutation(len(x))]` to shuffle."
         )
+
+
+def _is_row(index: Any) -> bool:
+    return type(index) is int or isinstance(index, np.integer)
 
 
 def _assign_closed(x: TracedArray, index: Any, value: Any) -> None:
@@ -251,13 +255,9 @@ def _let_reuse_tangent(root: TracedArray) -> None:
     outdate(root)  # views of the array hold views of the tangent
     entries: Any = root._tape.all
     tangent: Any = root._node
-    entries.reuses = (
-        type(tangent) is np.ndarray
-        and tangent.base is None
-        and tangent.flags.writeable
-        and COUNTS_REFERENCES
-        and sys.getrefcount(tangent) <= ALONE + 1  # and by the local name
-    )
+    may_write = type(tangent) is np.ndarray and tangent.base is None and tangent.flags.writeable
+    del tangent  # what a local name counts for is not the same in all versions of Python
+    entries.reuses = may_write and COUNTS_REFERENCES and sys.getrefcount(root._node) <= ALONE
 
 
 def _own_buffer(root: TracedArray) -> Any:

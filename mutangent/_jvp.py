@@ -18,9 +18,9 @@ from ._errors import CotangentError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
-from ._in_place import ALONE, COUNTS_REFERENCES
 from ._overlay import Record
 from ._recording import Recording, check_array, leaf_maker, zero_like
+from ._references import ALONE, COUNTS_REFERENCES
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
 from ._tangent import (
     NONE,

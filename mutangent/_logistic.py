@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import ARRAYS
-from ._in_place import COUNTS_REFERENCES
+from ._references import ALONE, COUNTS_REFERENCES
 from ._rulebook import elementwise, rule
 from ._tape import CALL, Entry, Special, Tape
 from ._traced import TracedArray, append
@@ -80,8 +80,8 @@ class Exponential:
         if (
             not COUNTS_REFERENCES
             or row is not _EXP
-            or getrefcount(self.total) != 2
-            or getrefcount(saved[0]) != 2
+            or getrefcount(self.total) != ALONE
+            or getrefcount(saved[0]) != ALONE
         ):
             return
         if len(entries) - self.number > LOOKED_AT:

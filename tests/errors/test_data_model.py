@@ -504,6 +504,31 @@ def test_shuffling_rows_is_refused_with_the_cure(shuffle, array_of):
         np.testing.assert_array_equal(o.v, before)
 
 
+def swapped(i, j):
+    def swap(x):
+        x[i], x[j] = x[j], x[i]
+
+    return swap
+
+
+@pytest.mark.parametrize("swap", [swapped(0, 2), swapped(np.int64(0), np.int64(2)), swapped(np.intp(-1), 0)])
+@pytest.mark.parametrize(
+    "array_of",
+    [lambda o: o.v, lambda o: o.v * 2, lambda o: np.zeros_like(o.v), lambda o: o.v[:3]],
+    ids=["field", "computed", "constant", "view"],
+)
+def test_rows_exchanged_as_views_are_refused_whatever_integers_name_them(swap, array_of):
+    (o,) = matrix()
+
+    def loss(o):
+        x = array_of(o)
+        swap(x)
+        return np.sum(x * o.v)
+
+    with pytest.raises(mt.InPlaceError, match=r"were exchanged as views, and both are row -?\d now"):
+        mt.grad(loss)(o)
+
+
 def test_the_cures_of_shuffling_and_swapping_work():
     def loss(o):
         o.v[:] = o.v[np.random.default_rng(3).permutation(len(o.v))]
