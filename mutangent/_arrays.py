@@ -193,6 +193,8 @@ def number(value: Any, dtype: np.dtype[Any], like: Any) -> Array:
 def copy_with_strides(array: Any, model: Any = None) -> Any:
     """A copy of which `reshape` and `ravel` make views, or copies, as of `model`: an array of its shape, or itself."""
     model = array if model is None else model
+    if array.dtype.hasobject:  # no memory of bytes may hold references
+        return array.copy(order="K")
     if model.strides == array.strides and (array.flags.c_contiguous or array.flags.f_contiguous):
         return array.copy(order="K")
     reach = [(length - 1) * stride for length, stride in zip(model.shape, model.strides, strict=True)]

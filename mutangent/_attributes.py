@@ -11,11 +11,14 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from types import MemberDescriptorType
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from ._fields import MISSING, schema_of
 from ._tangent import children
 from ._traced import TracedArray
+
+_slots_of: Final[WeakKeyDictionary[type, list[str]]] = WeakKeyDictionary()
 
 
 def holds_traced(value: Any) -> bool:
@@ -100,12 +103,15 @@ def _stored(obj: Any) -> dict[str, Any]:
 
 
 def _slots(obj: Any) -> list[str]:
-    return [
-        name
-        for cls in type(obj).__mro__
-        for name, member in vars(cls).items()
-        if type(member) is MemberDescriptorType
-    ]
+    known = _slots_of.get(type(obj))
+    if known is None:
+        known = _slots_of[type(obj)] = [
+            name
+            for cls in type(obj).__mro__
+            for name, member in vars(cls).items()
+            if type(member) is MemberDescriptorType
+        ]
+    return known
 
 
 def _slot(obj: Any, name: str) -> Any:

@@ -3,8 +3,9 @@
 Theory of operation. The function runs once, in a recording of its own that is thrown away (`_first_run`). What stays on the
 caller's tape is one entry, with the values that the function's arguments and the fields it read had on entry. In the sweep
 the function runs again over those values (`_second_run`): an overlay shows the objects as they were, takes up what is
-written, and is dropped, so no object changes a second time. Random generators are set to the state they had and put back
-afterwards (`_remembered`). The tangents of the second run are contributions to what the first one had read.
+written, and is dropped, so no object changes a second time. What is no field and may change all the same, such as a random
+generator, has its earlier state meanwhile (`_remembered`). The tangents of the second run are contributions to what the
+first one had read.
 
 Here are the calls of the user, and how what the first run left behind becomes results on the caller's tape.
 """
@@ -26,10 +27,9 @@ from ._errors import CheckpointError
 from ._fields import current, enter, is_captured, leave
 from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
-from ._remembered import generators_in, state_of
-from ._second_run import Recomputation, sums_of
+from ._second_run import Recomputation, Sums
 from ._shadow import add_name, first_name, is_entry
-from ._structure import Containers, Description, Leaf, Lifter, Lowerer
+from ._structure import Containers, Description, Leaf, Lifter, Lowerer, by_key
 from ._tape import CALL, SET_ITEM, UNPACK, Tape
 from ._traced import TracedArray, append, append_call, level_of, primal
 from ._views import register_view, root_of, source_of
@@ -50,8 +50,10 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Notes
     -----
-    The function is called a second time for a gradient. Captured objects do not notice; printing and other effects
-    outside of captured objects happen twice. `numpy.random` generators in fields and arguments draw the same numbers again.
+    The function is called a second time for a gradient, over what the first call met. Objects do not notice, and generators
+    of `numpy.random` and `random` draw the same numbers again, if an argument, a field, an object or the function's closure
+    holds them. Printing happens twice. An iterator among the arguments or in a field is a `CheckpointError`, and so is a
+    result of the second call that differs, because of a global variable or generator for example.
 
     Examples
     --------
@@ -118,14 +120,15 @@ def checkpoint_sequence(
         raise ValueError(f"segments must be at least 1, and it is {segments}")
     length = max(1, math.ceil(count / segments))
 
-    @checkpoint
-    def segment(items: Sequence[Any]) -> list[Any]:
-        return [step(x) for x in items]
-
+    segment = checkpoint(functools.partial(_run_all, step))
     results: list[Any] = []
     for start in range(0, count, length):
         results += segment(xs[start : start + length])
     return results
+
+
+def _run_all(step: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    return [step(x) for x in items]
 
 
 class _Segment:
@@ -133,7 +136,6 @@ class _Segment:
 
     def __init__(self, tape: Tape, function: Callable[..., Any]) -> None:
         self.tape = tape
-        self.function = function
         self.inside = Inside(current(), tape)
         self.recomputation = Recomputation(function, self.inside)
         self.first = len(tape.kept)  # of the descriptions that this call keeps
@@ -144,20 +146,21 @@ class _Segment:
         self.recomputation.given, self.recomputation.arguments = inside.lifter.lift(
             (args, kwargs), "the arguments of a checkpointed function"
         )
-        inside.remember_constants(self.recomputation.arguments)
-        self.recomputation.generators = [(g, state_of(g)) for g in generators_in((args, kwargs))]
+        inside.remembered.note(self.recomputation.arguments, None, "an argument")
+        inside.remembered.look_into(self.recomputation.function)
         first_new = len(self.tape.all or ())
         before = enter(inside)
         try:
             with FirstRun() as first:
                 lifted = first.lift(self.recomputation.given, "the arguments")[0]
-                result = self.function(*lifted[0], **lifted[1])
+                result = self.recomputation.function(*lifted[0], **lifted[1])
             result = first.lower(result)
             inside.copies = first.tape.copies or {}
             first.tape.discarded = True
         finally:
             leave(before)
         inside.close()
+        inside.remembered.settle()
         self._refuse_writes_by_other_names(first_new)
         return self._append(result)
 
@@ -220,8 +223,7 @@ class _Segment:
             if id(made.working) in self.inside.changed and isinstance(made.working, list | dict | deque):
                 described = {}
                 put: Any = dict.__setitem__ if isinstance(made.working, dict) else operator.setitem
-                items = made.working.items() if isinstance(made.working, dict) else enumerate(made.working)
-                for key, item in list(items):
+                for key, item in list(by_key(made.working).items()):
                     lifted, described[key] = lifter.lift(item, "an item")
                     put(made.working, key, lifted)
                 self.recomputation.containers.append((made.description, described))
@@ -247,7 +249,7 @@ class _Segment:
             self.recomputation.rewritten += [
                 (kept, leaf.node) for kept in self.tape.kept[self.first :] if kept.entry is array
             ]
-            self.recomputation.sums[leaf.node] = sums_of(final)
+            self.recomputation.sums[leaf.node] = Sums(final)
             assign(self._handle_of(array), Ellipsis, new)
 
     def _handle_of(self, array: Any) -> Any:

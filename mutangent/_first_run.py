@@ -13,11 +13,11 @@ from ._arrays import ARRAYS, copy_with_strides, is_array, is_plain_array, overla
 from ._call import Frame
 from ._contents import same_contents
 from ._fields import CapturedField, is_captured
-from ._overlay import Overlay
+from ._overlay import Overlay, Record
 from ._recording import Recording
-from ._remembered import remembered
+from ._remembered import Remembered
 from ._shadow import first_name
-from ._structure import Description, Group, Leaf, Lifter, contents, is_followed_as_whole, same_parts
+from ._structure import Leaf, Lifter, contents, same_parts
 from ._tape import Tape
 from ._traced import TracedArray, level_of, lower
 from ._views import base_of, derive, layout_of, root_of, source_of, views_of
@@ -28,9 +28,8 @@ class Inside(Frame):
 
     def __init__(self, outer: Overlay | None, tape: Tape) -> None:
         super().__init__(outer, tape)
-        self.constants: dict[tuple[int, str], Any] = {}
-        # Those among the arguments: by the identity of a group, it and, by position, what the function may change.
-        self.given_constants: dict[int, tuple[Group, dict[int, Any]]] = {}
+        self.constants: dict[tuple[int, str], Any] = {}  # values of fields without tangent space
+        self.remembered = Remembered(self.containers)
         # Arrays that were given out: the array, the handle of the caller's recording, and what the caller has in its place.
         self.arrays: dict[int, tuple[Any, TracedArray | None, Any]] = {}
         # An array that was given out in places that the caller has a handle each for: all of its handles.
@@ -81,28 +80,20 @@ class Inside(Frame):
 
     def first_read(self, obj: Any, field: CapturedField) -> Any:
         value = super().first_read(obj, field)
-        if self.records[id(obj)].entries[field.name] is None:
-            self.constants[id(obj), field.name] = remembered(value)
+        if self.closed:
+            return value
+        entry = self.records[id(obj)].entries[field.name]
+        if type(entry) is not Leaf:
+            original = self.remembered.original_of(value)
+            if entry is None:
+                self.constants[id(obj), field.name] = original
+            self.remembered.note(entry, original, f"{type(obj).__name__}.{field.name}")
         return value
 
-    def remember_constants(self, arguments: Description) -> None:
-        """Note what the arguments hold without tangent space that the function may change: sets, small integer arrays."""
-        pending = [arguments]
-        while pending:
-            group = pending.pop()
-            if type(group) is not Group or id(group) in self.given_constants:
-                continue
-            held = {
-                place: remembered(value)
-                for place, (item, value) in enumerate(zip(group.items, values_of(group), strict=True))
-                if item is None and (isinstance(value, set | bytearray) or is_followed_as_whole(value))
-            }
-            self.given_constants[id(group)] = (group, held)
-            pending += group.items
-
-
-def values_of(group: Group) -> list[Any]:
-    return list(group.model.values()) if isinstance(group.model, dict) else list(group.model)
+    def _touch(self, obj: Any) -> Record:
+        if id(obj) not in self.records:
+            self.remembered.note_object(obj)
+        return super()._touch(obj)
 
 
 def _part_of_root(view: TracedArray, shown: Any) -> Any:

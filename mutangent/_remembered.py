@@ -1,59 +1,178 @@
-"""How a value without tangent space is shown to a second run as the first one found it.
+"""What a checkpointed function may change that has no tangent space, as the first run met it.
 
-A random generator gets the state back that it had; of a set, or of an array of small integers that counts as one value, it
-is a copy that is shown.
+A recording works on copies of sets and of small integer arrays, so the second run is shown copies of what the first one was
+shown. Everything else the function changes itself, in both runs: random generators, other arrays, attributes that are no
+fields, objects of undecorated classes and what these hold. Each of them has, for the time of the second run, the state in
+which the first one met it (`_states`). What has a state that cannot be put back is refused.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import copy_with_strides, is_plain_array
+from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array
+from ._attributes import Attributes
+from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
+from ._errors import CheckpointError
+from ._states import MOST, children_of, draws_for_good, has_state, is_iterator, is_writeable, kind_of
+from ._structure import Child, Containers, Description, Group, by_key, is_followed_as_whole
+from ._traced import TracedArray
+
+# Up to so many bytes an array is copied, wherever it was met.
+SHORT: Final = 1 << 10
+_CONSTANTS: Final = {float, int, complex, str, bytes, bool, type(None), type, TracedArray}
 
 
-class Drawn:
-    """A random generator, and its state when the first run read it."""
+class Remembered:
+    """What one call met."""
 
-    __slots__ = ("generator", "state")
+    def __init__(self, containers: Containers) -> None:
+        # By the identity of a value of which a recording works on a copy, it and a copy of it as it was.
+        self.copies: dict[int, tuple[Any, Any]] = {}
+        # By the identity of a value that the function itself changes, it and its state. What was met first comes first.
+        self.states: dict[int, tuple[Any, Any]] = {}
+        self._containers = containers
+        # Until the first run has ended: what was looked at, and how many children random generators had.
+        self._seen: dict[int, Any] = {}
+        self._children: list[tuple[Any, int | None]] = []
+        self._held: set[int] = set()  # arrays that a field, an argument or a container in one holds
 
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
-        self.state = state_of(generator)
+    def note(self, description: Description, value: Any, where: str) -> None:
+        """Note what a field or an argument holds: `value`, as `description` describes it."""
+        pending = [(description, value)]
+        while pending:
+            description, value = pending.pop()
+            if type(description) is Group:
+                if id(description) not in self._seen:
+                    self._seen[id(description)] = description
+                    pending += zip(description.items, by_key(description.model).values(), strict=True)
+            elif type(description) is Child:
+                self.note_object(description.primal)
+            elif description is None and type(value) not in _CONSTANTS:
+                self._note_constant(value, where)
+
+    def note_object(self, obj: Any) -> None:
+        """Note the attributes of a captured object that are no fields."""
+        if has_state(obj):
+            self.look_into(obj)
+
+    def look_into(self, *values: Any) -> None:
+        """Note values that a recording does not follow, and what they lead to: what is near comes first."""
+        pending = deque(values)
+        looked_at = 0
+        while pending and looked_at < MOST:
+            value = pending.popleft()
+            if type(value) in _CONSTANTS or id(value) in self._seen:
+                continue
+            looked_at += 1
+            self._seen[id(value)] = value
+            state = self._keep_state(value) if has_state(value) else None
+            if type(state) is Attributes:
+                pending += state.before.values()
+            else:
+                pending += kind_of(value).parts_of(value)
+
+    def original_of(self, value: Any) -> Any:
+        """The value of which `value` is the working copy; itself if it is none."""
+        made = self._containers.by_working.get(id(value))
+        return value if made is None else made.original
+
+    def shown(self, value: Any) -> Any:
+        """What the second run is shown in the place of a value."""
+        return self.copies.get(id(value), (value, value))[1]
+
+    def settle(self) -> None:
+        """Once the first run has ended, refuse what cannot be repeated, and keep no copies of long arrays in vain."""
+        for generator, children in self._children:
+            if children != children_of(generator):
+                raise CheckpointError(
+                    f"a checkpointed function called spawn() of a {type(generator).__name__}, which counts its children, "
+                    "so that the second run would get others than the first. Spawn them before the call, and pass them as "
+                    "arguments, or hold them in a field."
+                )
+        for key, (value, state) in self.states.items():
+            if is_plain_array(value) and self._is_long(value) and np.array_equal(value, state):
+                self.states[key] = (value, _Unchanged(in_little_memory(value, state)))
+        self._seen = {}
+        self._children = []
+
+    @contextmanager
+    def as_met(self) -> Iterator[None]:
+        """In this context every value has the state in which the first run met it."""
+        known = list(self.states.values())
+        now = [
+            (value, kind_of(value).state_of(value)) for value, state in known if type(state) is not _Unchanged
+        ]
+        try:
+            # Last what was met first: two generators may draw from the same bits, two arrays share memory.
+            for value, state in reversed(known):
+                if type(state) is _Unchanged:
+                    state.require(value)
+                else:
+                    kind_of(value).put_back(value, state)
+            yield
+        finally:
+            for value, state in reversed(now):
+                kind_of(value).put_back(value, state)
+
+    def _note_constant(self, value: Any, where: str) -> None:
+        if isinstance(value, set | bytearray) or is_followed_as_whole(value):
+            value = self.original_of(value)
+            if id(value) not in self.copies:
+                made = copy_with_strides(value) if is_array(value) else copy.copy(value)
+                self.copies[id(value)] = (value, made)
+                self.look_into(*kind_of(value).parts_of(value))
+            return
+        name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        if is_iterator(value):
+            raise CheckpointError(
+                f"{where} of a checkpointed function holds an iterator, {name}, which would give its second run other "
+                "items than the first. Give it the items, in a list for example, or take them from the iterator before the "
+                "call."
+            )
+        if draws_for_good(value):
+            raise CheckpointError(
+                f"{where} of a checkpointed function holds a random generator, {name}, whose state cannot be put back, so "
+                "that its second run would draw other numbers than the first. Draw them before the call, or use a "
+                "numpy.random.Generator."
+            )
+        if kind_of(value).is_buffer and is_writeable(value):  # of any size
+            self._held.add(id(value))
+            self._keep_state(value)
+        self.look_into(value)
+
+    def _is_long(self, array: Any) -> bool:
+        """Whether no copy of an array is kept if the first run did not change it, since a checksum takes less memory."""
+        longest = COMPARED_BYTES if id(array) in self._held else SHORT
+        return array.nbytes > longest and not array.dtype.hasobject and not is_on_device(array)
+
+    def _keep_state(self, value: Any) -> Any:
+        """The state in which a value was met first."""
+        if id(value) not in self.states:
+            self.states[id(value)] = (value, kind_of(value).state_of(value))
+            if children_of(value) is not None:
+                self._children.append((value, children_of(value)))
+        return self.states[id(value)][1]
 
 
-def remembered(value: Any) -> Any:
-    """A constant as the first run found it."""
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        return Drawn(value)
-    if is_plain_array(value):
-        return copy_with_strides(value)
-    return copy.copy(value) if isinstance(value, set | bytearray) else value
+class _Unchanged:
+    """The contents of a long array that the first run did not change."""
 
+    __slots__ = ("contents",)
 
-def recalled(value: Any) -> Any:
-    return value.generator if type(value) is Drawn else remembered(value)
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
 
-
-def generators_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        yield value
-    elif isinstance(value, list | tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from generators_in(item)
-
-
-def state_of(generator: Any) -> Any:
-    if isinstance(generator, np.random.RandomState):
-        return generator.get_state()
-    return copy.deepcopy(generator.bit_generator.state)
-
-
-def set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.RandomState):
-        generator.set_state(state)
-    else:
-        generator.bit_generator.state = state
+    def require(self, array: Any) -> None:
+        """Raise if the array has other contents by now."""
+        if not has_contents(array, self.contents):
+            raise CheckpointError(
+                f"{describe(array)}, which a checkpointed function could read in an argument, a field, an object or its "
+                "closure, was overwritten before its second run, which needs what the first one saw. Overwrite a copy."
+            )

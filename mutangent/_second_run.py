@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ._arrays import describe, namespace_of, spec_of
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, leave
-from ._first_run import Inside, values_of
+from ._first_run import Inside
 from ._identity import IdentityMap
 from ._overlay import Overlay, Unread
 from ._recording import Recording, match
-from ._remembered import Drawn, recalled, set_state, state_of
-from ._structure import Child, Description, Group, Leaf, refill
+from ._structure import Child, Description, Group, Leaf, by_key, refill
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._traced import primal
+
+# Multiples of these numbers modulo 1 have no pattern: the golden ratio and the root of 2.
+_STEPS: Final = (0.6180339887498949, 0.4142135623730951)
 
 
 class _SecondRun(Recording):
@@ -51,7 +53,7 @@ class Replay(Overlay):
             return self._below(obj, field)
         entry = record.entries[field.name]
         if entry is None:
-            return recalled(self._inside.constants[id(obj), field.name])
+            return self._inside.remembered.shown(self._inside.constants[id(obj), field.name])
         if type(entry) is Unread:
             return entry.value
         return self.value_of(entry, None)
@@ -63,12 +65,10 @@ class Replay(Overlay):
         if type(description) is Child:
             return description.primal
         if type(description) is not Group:
-            return otherwise
+            return self._inside.remembered.shown(otherwise)
         known = self.models.get(id(description))
         if known is None:
-            before = values_of(description)
-            for place, value in self._inside.given_constants.get(id(description), (None, {}))[1].items():
-                before[place] = recalled(value)
+            before = by_key(description.model).values()
             items = [
                 self.value_of(item, value) for item, value in zip(description.items, before, strict=True)
             ]
@@ -94,29 +94,24 @@ class Recomputation:
         self.inside = inside
         self.given: Any = None
         self.arguments: Description = None
-        self.generators: list[tuple[Any, Any]] = []
         self.value: Description = None
         self.written: list[tuple[Any, str, Description]] = []
         self.containers: list[tuple[Description, dict[Any, Description]]] = []
         self.rewritten: list[tuple[Leaf, int]] = []
-        self.sums: dict[int, Any] = {}  # of the contents that arrays were given, by the number of the result
+        self.sums: dict[int, Sums] = {}  # of the contents that arrays were given, by the number of the result
 
     def pull(self, cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
         """Run the function again and pull the cotangents back through that run."""
         replay = Replay(self.inside)
-        now = [(generator, state_of(generator)) for generator, _ in self._all_generators()]
-        before = enter(replay)
-        try:
-            for generator, state in self._all_generators():
-                set_state(generator, state)
-            with _SecondRun(swept_later=True) as second:
-                given = replay.value_of(self.arguments, self.given)
-                lifted, arguments = second.lift(given, "the arguments")
-                result = self.function(*lifted[0], **lifted[1])
-        finally:
-            leave(before)
-            for generator, state in now:
-                set_state(generator, state)
+        with self.inside.remembered.as_met():
+            before = enter(replay)
+            try:
+                with _SecondRun(swept_later=True) as second:
+                    given = replay.value_of(self.arguments, self.given)
+                    lifted, arguments = second.lift(given, "the arguments")
+                    result = self.function(*lifted[0], **lifted[1])
+            finally:
+                leave(before)
         self._compare(replay, second, result)
         gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
         slots = gradients.cotangents.slots
@@ -140,7 +135,7 @@ class Recomputation:
                 pairs.append((description, None if record is None else record.values.get(name)))
         for description, items in self.containers:
             copied = self._copy_in(replay, second, description)
-            known = {} if copied is None else _by_key(copied.working)
+            known = {} if copied is None else by_key(copied.working)
             pairs += [(item, known.get(key)) for key, item in items.items()]
         while pairs:
             description, value = pairs.pop()
@@ -151,14 +146,14 @@ class Recomputation:
                 pairs += zip(description.items, items_now, strict=True)
             elif type(description) is not Leaf or description.node < 0:
                 pass  # an array that was given, and may be written
-            elif not _same(primal(description.entry), primal(value)):
+            elif value is None or not _same(primal(description.entry), primal(value)):
                 raise _other_result(value)
         written = {id(array): root._value for root, array in second.tape.shadowed.values()}
         for number, first in self.sums.items():
             # Several descriptions of one array may have been noted.
             names = [kept.entry for kept, node in self.rewritten if node == number]
             now = next((written[id(each)] for each in names if id(each) in written), None)
-            if names and (now is None or not _same(first, sums_of(now))):
+            if names and (now is None or not first.is_near(Sums(now))):
                 raise _other_result(names[0] if now is None else now)
 
     def _copy_in(self, replay: Replay, second: Recording, description: Description) -> Any:
@@ -233,39 +228,47 @@ class Recomputation:
             elif type(outer) is Group and type(within) is Group:
                 pairs += zip(outer.items, within.items, strict=True)
 
-    def _all_generators(self) -> list[tuple[Any, Any]]:
-        """The generators that the first run met, each with its state when it was met first."""
-        fields = [
-            (value.generator, value.state) for value in self.inside.constants.values() if type(value) is Drawn
-        ]
-        first: dict[int, tuple[Any, Any]] = {}
-        for generator, state in [*self.generators, *fields]:
-            first.setdefault(id(generator), (generator, state))
-        return list(first.values())
 
+class Sums:
+    """Two sums that stand for the contents of an array, which need not be kept to be compared.
 
-def _by_key(container: Any) -> dict[Any, Any]:
-    """The items of a container by key or position."""
-    return container if isinstance(container, dict) else dict(enumerate(container))
-
-
-def sums_of(value: Any) -> Any:
-    """Two numbers that stand for the contents of an array, which need not be kept to be compared.
-
-    They tell places and signs apart, and no cancellation makes them less exact than the contents.
+    The elements have weights of either sign that look random. So what rounding does to all of them adds up to little, in
+    comparison with their norm, and one other element, or two that were exchanged, are noticed in arrays of any usual size.
     """
-    plain = primal(value).reshape(-1)
-    places = namespace_of(plain).arange(1, plain.size + 1)
-    return np.stack([np.sum(np.abs(plain)), np.sum(places * np.abs(plain + 1))])
+
+    __slots__ = ("allowed", "sums")
+
+    def __init__(self, value: Any) -> None:
+        plain = primal(value).reshape(-1)
+        # In double precision: in its own, half precision overflows where there are many elements.
+        wide = plain.astype(np.result_type(plain.dtype, np.float64), copy=False)
+        places = namespace_of(plain).arange(1, plain.size + 1)
+        with np.errstate(all="ignore"):
+            self.sums = [np.sum((2.0 * (places * step % 1.0) - 1.0) * wide) for step in _STEPS]
+            largest = np.max(np.abs(wide)) if plain.size else 0.0
+            norm = np.sqrt(np.sum(np.abs(wide / largest) ** 2)) * largest if largest else 0.0
+        self.allowed = _tolerance(plain.dtype) * norm
+
+    def is_near(self, other: Sums) -> bool:
+        """Whether the contents may be equal up to rounding."""
+        allowed = self.allowed if np.isfinite(self.allowed) else 0.0
+        pairs = zip(self.sums, other.sums, strict=True)
+        return all(
+            bool(np.isclose(first, again, rtol=0.0, atol=allowed, equal_nan=True)) for first, again in pairs
+        )
+
+
+def _tolerance(kind: np.dtype[Any]) -> float:
+    """By how much two runs may differ that differ by rounding only."""
+    rounding = float(np.finfo(kind).eps)
+    return 1e-9 if rounding < 1e-12 else 1e-4 if rounding < 1e-5 else 2e-2
 
 
 def _same(first: Any, again: Any) -> bool:
     """Whether two results are equal up to rounding."""
-    if again is None or np.shape(first) != np.shape(again):
+    if np.shape(first) != np.shape(again):
         return False
-    kind = spec_of(first).dtype
-    tolerance = 1e-4 if kind.itemsize <= 4 or kind == np.complex64 else 1e-9
-    return bool(np.allclose(first, again, rtol=tolerance, atol=1e-30, equal_nan=True))
+    return bool(np.allclose(first, again, rtol=_tolerance(spec_of(first).dtype), atol=1e-30, equal_nan=True))
 
 
 def _other_result(value: Any) -> CheckpointError:

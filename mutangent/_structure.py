@@ -77,7 +77,7 @@ MakeLeaf = Callable[[Any], tuple[Any, Description]]
 # An integer array up to this size is copied, so that a raise undoes what was written into it; a larger one is data.
 COPIED_BYTES: Final = 1 << 16
 # What can be called and holds no state of a program. An object of a class with `__call__` may.
-_CODE: Final = (type, FunctionType, BuiltinFunctionType, MethodType, functools.partial, np.ufunc, ModuleType)
+CODE: Final = (type, FunctionType, BuiltinFunctionType, MethodType, functools.partial, np.ufunc, ModuleType)
 _IMMUTABLE: Final = (str, bytes, bool, int, type(None), type)
 
 
@@ -105,6 +105,11 @@ def contents(container: Any) -> list[Any]:
     if isinstance(container, set | bytearray):
         return sorted(container, key=id) if isinstance(container, set) else [bytes(container)]
     return [container.tobytes()] if is_array(container) else list(container)
+
+
+def by_key(container: Any) -> dict[Any, Any]:
+    """The items of a list, tuple, deque or dict by position or key."""
+    return container if isinstance(container, dict) else dict(enumerate(container))
 
 
 def frozen(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
@@ -247,7 +252,7 @@ class Containers:
     def meet_bystander(self, obj: Any) -> None:
         """Look at the attributes of an object of another class, if it has any."""
         has_attributes = hasattr(obj, "__dict__") or hasattr(type(obj), "__slots__")
-        is_data = not isinstance(obj, _CODE) and not isinstance(obj, Tangent | ZeroTangent | NoTangent)
+        is_data = not isinstance(obj, CODE) and not isinstance(obj, Tangent | ZeroTangent | NoTangent)
         if has_attributes and is_data and id(obj) not in self.bystanders:
             self.bystanders[id(obj)] = Attributes(obj)
 

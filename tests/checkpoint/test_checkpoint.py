@@ -4,6 +4,7 @@ import copy
 import gc
 import tracemalloc
 import weakref
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -214,19 +215,20 @@ def test_a_list_that_a_new_object_takes_over_is_the_same_list():
 
 
 def test_what_a_call_kept_for_its_second_run_is_freed_with_the_gradient():
-    made = []
+    class Made:  # a list in the closure would be put back for the second run
+        counters: ClassVar = []
 
     @mt.checkpoint
     def f(m, z):
         counter = Counter(1)
-        made.append(weakref.ref(counter))
+        Made.counters.append(weakref.ref(counter))
         return m.w * z * counter.n
 
     gc.collect()
     gc.disable()  # nothing waits for the collector of cycles
     try:
         mt.grad(lambda m: f(m, m.w * 2.0))(memory())
-        assert [each() for each in made] == [None, None]
+        assert [each() for each in Made.counters] == [None, None]
     finally:
         gc.enable()
 

@@ -1,0 +1,206 @@
+"""The state of a value that a recording does not follow: how it is taken, and how it is put back.
+
+A random generator, a container, an array, the attributes of an object. A recording sees nothing of their changes, so that
+whoever runs a function twice has to put them back in between. What can be done with a value is a question of its class.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import io
+import random
+import sys
+from array import array as python_array
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import FunctionType, MethodType
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ._arrays import is_plain_array
+from ._attributes import Attributes
+from ._fields import schema_of
+from ._structure import CODE, COPIED_BYTES, contents, refill, same_parts
+from ._tangent import NoTangent, Tangent, ZeroTangent
+
+# What holds more values is data, as an array of more than `COPIED_BYTES` is.
+MOST: Final = 1000
+# Objects of these libraries stand for what the computer does, such as threads, queues and files, or for derivatives.
+_OTHERS: Final = (sys.stdlib_module_names - {"collections", "types"}) | {"mutangent"}
+
+
+class Kind(NamedTuple):
+    """What can be done with the values of a class."""
+
+    is_small: Callable[[Any], bool]
+    state_of: Callable[[Any], Any]
+    put_back: Callable[[Any, Any], None]
+    parts_of: Callable[[Any], list[Any]]  # what a value holds that may have a state of its own
+    is_buffer: bool = False
+
+
+def _always(_value: Any) -> bool:
+    return True
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _nothing(_value: Any) -> list[Any]:
+    return []
+
+
+def _unchangeable(parts_of: Callable[[Any], list[Any]] = _nothing) -> Kind:
+    return Kind(_never, lambda _: None, lambda _value, _state: None, parts_of)
+
+
+def _has_few(container: Any) -> bool:
+    return len(container) <= MOST
+
+
+def _items(container: Any) -> list[Any]:
+    return list(container) if len(container) <= MOST else []
+
+
+def _values(container: Any) -> list[Any]:
+    return list(dict.values(container)) if len(container) <= MOST else []
+
+
+def _is_small_memory(buffer: Any) -> bool:
+    return memoryview(buffer).nbytes <= COPIED_BYTES
+
+
+def _is_small_array(array: Any) -> bool:
+    return bool(array.nbytes <= COPIED_BYTES)
+
+
+def _put_items(container: Any, state: Any) -> None:
+    if not same_parts(contents(container), contents(state)):
+        refill(container, state)
+
+
+def _put_memory(buffer: Any, state: Any) -> None:
+    buffer[:] = state
+
+
+def _put_elements(array: Any, state: Any) -> None:
+    array[...] = state
+
+
+def _put_bits(bits: Any, state: Any) -> None:
+    bits.state = state
+
+
+def _objects_in(array: Any) -> list[Any]:
+    return list(array.flat) if array.dtype.kind == "O" and array.size <= MOST else []
+
+
+def _closure_and_defaults(function: FunctionType) -> list[Any]:
+    found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # of a variable without a value
+            found.append(cell.cell_contents)
+    return found
+
+
+# The first that fits. A generator's children are counted, and that number cannot be put back: see `children_of`.
+_KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
+    ((str, bytes, int, float, complex, enum.Enum, Tangent, ZeroTangent, NoTangent), _unchangeable()),
+    ((tuple, frozenset), _unchangeable(_items)),
+    ((list, deque), Kind(_has_few, list, _put_items, _items)),
+    (dict, Kind(_has_few, lambda value: dict(dict.items(value)), _put_items, _values)),
+    (set, Kind(_has_few, set, _put_items, _items)),
+    ((bytearray, python_array), Kind(_is_small_memory, lambda value: value[:], _put_memory, _nothing, True)),
+    (np.random.SeedSequence, Kind(_always, lambda _: None, lambda _value, _state: None, _nothing)),
+    (
+        np.random.RandomState,
+        Kind(
+            _always,
+            lambda value: value.get_state(legacy=False),
+            lambda value, state: value.set_state(state),
+            _nothing,
+        ),
+    ),
+    (
+        np.random.Generator,
+        Kind(
+            _always,
+            lambda value: copy.deepcopy(value.bit_generator.state),
+            lambda value, state: _put_bits(value.bit_generator, state),
+            _nothing,
+        ),
+    ),
+    (np.random.BitGenerator, Kind(_always, lambda value: copy.deepcopy(value.state), _put_bits, _nothing)),
+    (random.SystemRandom, _unchangeable()),
+    (
+        random.Random,
+        Kind(_always, lambda value: value.getstate(), lambda value, state: value.setstate(state), _nothing),
+    ),
+    (MethodType, _unchangeable(lambda value: [value.__self__])),
+    (FunctionType, _unchangeable(_closure_and_defaults)),
+    (functools.partial, _unchangeable(lambda value: [value.func, *value.args, *value.keywords.values()])),
+    (CODE, _unchangeable()),
+]
+_ARRAY: Final = Kind(_is_small_array, lambda value: value.copy(), _put_elements, _objects_in, True)
+_OBJECT: Final = Kind(_always, Attributes, lambda _value, state: state.restore(), _nothing)
+_NO_STATE: Final = _unchangeable()
+_known: Final[WeakKeyDictionary[type, Kind]] = WeakKeyDictionary()
+
+
+def kind_of(value: Any) -> Kind:
+    """What can be done with a value."""
+    kind = _known.get(type(value))
+    if kind is None:
+        kind = _known[type(value)] = _find_kind(value)
+    return kind
+
+
+def _find_kind(value: Any) -> Kind:
+    cls = type(value)
+    if is_plain_array(value):
+        return _ARRAY
+    for classes, kind in _KINDS:
+        if issubclass(cls, classes):  # `isinstance` believes a proxy
+            return kind
+    schema = schema_of(cls)
+    if schema is not None:
+        return _OBJECT if schema.may_stray else _NO_STATE
+    has_attributes = hasattr(value, "__dict__") or hasattr(cls, "__slots__")
+    is_other = str(cls.__module__).partition(".")[0] in _OTHERS
+    return _OBJECT if has_attributes and not is_other else _NO_STATE
+
+
+def has_state(value: Any) -> bool:
+    """Whether a value has a state that can be put back. What is large has none: it is data."""
+    kind = kind_of(value)
+    return kind.is_small(value) and not (kind.is_buffer and not is_writeable(value))
+
+
+def is_writeable(buffer: Any) -> bool:
+    """Whether a buffer may be written; arrays of CuPy's always may."""
+    return not isinstance(buffer, np.ndarray) or bool(buffer.flags.writeable)
+
+
+def children_of(value: Any) -> int | None:
+    """How many others were spawned from a random generator of NumPy's; None if it spawns none."""
+    seeds = value
+    if isinstance(value, np.random.Generator | np.random.BitGenerator):
+        bits = value.bit_generator if isinstance(value, np.random.Generator) else value
+        seeds = getattr(bits, "seed_seq", None)
+    return seeds.n_children_spawned if isinstance(seeds, np.random.SeedSequence) else None
+
+
+def is_iterator(value: Any) -> bool:
+    """Whether a value gives each of its items once. A file may be one that is only written."""
+    return hasattr(type(value), "__next__") and not isinstance(value, io.IOBase)
+
+
+def draws_for_good(value: Any) -> bool:
+    """Whether a value is a random generator whose state cannot be put back."""
+    return isinstance(value, random.SystemRandom) or str(type(value).__module__).startswith("cupy.random")
