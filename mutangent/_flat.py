@@ -72,7 +72,7 @@ class _Proof:
         if row.function in MOVING:
             return self._all(parents)
         if row.function in (np.multiply, np.divide):
-            return self._is_product(node)
+            return (row.function is np.multiply and parents[0] == parents[1]) or self._is_product(node)
         proof = _PROOFS.get(row.function) or _PROOFS_BY_NAME.get(row.name)
         return proof is not None and proof(self, parents, saved)
 
@@ -129,7 +129,7 @@ class _Proof:
         if parents[1] >= 0 or not is_least(exponent, 1):
             return False
         least_2 = is_least(exponent, 2)
-        if least_2 and bool(np.all(np.remainder(exponent, 2) == 0)):
+        if least_2 and (exponent % 2 == 0 if type(exponent) is int else bool(np.all(exponent % 2 == 0))):
             return True
         row = self.entries[base][0]
         if least_2 and type(row) is Rule and row.function in (np.absolute, np.fabs):
@@ -233,12 +233,16 @@ def known(value: Any) -> Any:
 
 def is_least(value: Any, bound: float) -> bool:
     """Whether a saved operand is known, real, and nowhere below a bound."""
+    if type(value) is int or type(value) is float:
+        return value >= bound
     value = known(value)
     return bool(np.all(np.isreal(value) & (np.real(value) >= bound)))
 
 
 def is_more(value: Any) -> bool:
     """Whether a saved operand is known, real, and positive and finite everywhere."""
+    if type(value) is int or type(value) is float:
+        return 0 < value < np.inf
     value = known(value)
     return bool(np.all(np.isreal(value) & (np.real(value) > 0) & np.isfinite(value)))
 

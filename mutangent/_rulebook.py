@@ -90,8 +90,8 @@ class Rule:
     root : Rule or None
         Of a power: the rule of that whose exponent is a number of at least 1/2 and below 1.
     part_of : callable or None
-        Of a function that makes one number of many elements: takes the mask of the results that take part, and the
-        arguments of the call, and returns that of the elements.
+        Of a function that makes one number of many elements, or of one: takes the mask of the results that take part, and
+        the arguments of the call, and returns that of the elements.
     refuse : callable or None
         Takes the arguments of a call and returns what about them has no rule, or None.
     user : callable or None

@@ -175,8 +175,11 @@ def pull_structural(
     if hands_on(entries, operands, LOOK_BACK):
         if live is None:
             live = np.logical_not(mask_like(g, g.shape))
-        marks = pullback(_marks(live), y, *args, **kwargs)
-        found = [each != 0 for each in (marks if row.sequence else [marks])]
+        if row.part_of is not None:
+            found = [row.part_of(live, *args, **kwargs)]
+        else:
+            marks = pullback(_marks(live), y, *args, **kwargs)
+            found = [each != 0 for each in (marks if row.sequence else [marks])]
     for parent, contribution, part in zip(
         operands, contributions if row.sequence else [contributions], found, strict=True
     ):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function
-from .dispatch import dispatched, plain
+from .dispatch import dispatched, is_traced, plain
 from .linalg import adjoint
 
 
@@ -46,7 +46,15 @@ def _rows(packed: Any, start: int, stop: int) -> Any:
     return packed[..., start:stop, :]
 
 
+def rows_part(live: Any, packed: Any, start: int, stop: int) -> Any:
+    part = np.zeros_like(live, shape=packed.shape)
+    part[..., start:stop, :] = live
+    return part
+
+
 def rows_pullback(g: Any, _y: Any, _packed: Any, start: int, stop: int) -> Any:
+    if not is_traced(g):
+        return rows_part(g, _packed, start, stop)
     before = np.zeros_like(g, shape=(*g.shape[:-2], start, g.shape[-1]))
     after = np.zeros_like(g, shape=(*g.shape[:-2], _packed.shape[-2] - stop, g.shape[-1]))
     return np.concatenate([before, g, after], axis=-2)
@@ -55,7 +63,7 @@ def rows_pullback(g: Any, _y: Any, _packed: Any, start: int, stop: int) -> Any:
 rows = dispatched(_rows)
 """One of the factors that lie below each other. The others take no part."""
 
-function(rows, rows_pullback, linear=True, selects=True)
+function(rows, rows_pullback, linear=True, selects=True, part_of=rows_part)
 
 
 def used(live: Any, start: int, stop: int) -> Any:
