@@ -10,16 +10,26 @@ recording until that ends, when `_written_back` returns it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ._arrays import ARRAYS, describe, is_differentiable
-from ._errors import CheckpointError
-from ._shadow import check_shadow, detached, places_of
+from ._errors import CheckpointError, InPlaceError
+from ._shadow import Lent, add_name, check_shadow, detached, first_name, is_entry, is_same_array, places_of
 from ._tape import Tape
 from ._traced import TracedArray, collect, new_constant, new_traced, primal
-from ._views import join, move_views, root_of, source_of
+from ._views import (
+    base_of,
+    is_fresh,
+    join,
+    layout_of,
+    move_views,
+    root_of,
+    same_array,
+    source_of,
+    views_of,
+)
 
 # -- constant arrays that the program may write ------------------------------------------------------------------------
 
@@ -72,8 +82,15 @@ def leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
     return next((leaf for leaf, source in owner.origins.values() if source is array), None)
 
 
-def wake(root: TracedArray, value: Any) -> None:
-    """Follow a constant array from now on, because `value` is written into it."""
+def is_read_within(root: TracedArray) -> bool:
+    """Whether an inner recording that goes on has read a sleeping handle, and must hear of a write."""
+    tape = root._tape
+    tape.detached = [(made, of) for made, of in tape.detached if made() is not None]
+    return any(of() is root for _, of in tape.detached)
+
+
+def wake(root: TracedArray) -> None:
+    """Follow a constant array from now on."""
     sleeping = root._tape
     owner = sleeping.owner
     assert owner is not None
@@ -81,14 +98,11 @@ def wake(root: TracedArray, value: Any) -> None:
     if leaf is not None:
         join(root, root_of(leaf))
         return
-    # An array that an inner recording fills with its own values is that one's, as long as it goes on.
-    tape = innermost(value, owner)
-    root._tape = tape
-    root._node = new_constant(tape, root._value)._node
-    if tape is owner:
-        tape.leaves[id(root)] = root  # its array gets the contents when the recording commits
-        if tape.places is not None:
-            tape.places.leaves.add(root._value, root)
+    root._tape = owner
+    root._node = new_constant(owner, root._value)._node
+    owner.leaves[id(root)] = root  # its array gets the contents when the recording commits
+    if owner.places is not None:
+        owner.places.leaves.add(root._value, root)
     move_views(root, sleeping)
 
 
@@ -111,17 +125,105 @@ def borrow(root: TracedArray, inner: Tape) -> None:
     """Let a handle of an outer recording stand for a value of the inner one until that ends."""
     if inner.copies is not None:
         raise written_by_other_name(describe(primal(root)))
-    saved = detached(root)
-    outer = root._tape
-    leaf = next((leaf for leaf in inner.leaves.values() if source_of(leaf) is root), None)
-    inner.borrowed.append((root, saved))
-    if leaf is not None:
-        join(root, root_of(leaf))
-        return
-    root._tape = inner
-    root._value = saved
-    root._node = new_constant(inner, saved)._node
-    move_views(root, outer)
+    leaf = _inner_leaf(root, inner)
+    if leaf is None:
+        leaf = new_constant(inner, detached(root))
+        inner.unclaimed[id(leaf)] = (leaf, leaf._node)
+        add_name(leaf, root)
+    adopt_names(root_of(leaf))
+
+
+def _inner_leaf(root: TracedArray, inner: Tape) -> TracedArray | None:
+    """The handle by which an inner recording knows the array of a handle, if it has read it from a field or an argument."""
+    if not inner.origins:
+        return None
+    for leaf in places_of(inner).leaves.near(root._value):
+        if id(leaf) in inner.origins and is_same_array(inner.origins[id(leaf)][1], root):
+            return leaf  # type: ignore[no-any-return]
+    return None
+
+
+def adopt_names(root: TracedArray) -> None:
+    """Let all handles by which outer recordings know an array be names of the inner handle `root`, which is written.
+
+    The inner function may hold such a handle in a closure, or as an argument that is not differentiated; until the inner
+    recording ends it stands for the new contents. Where a field holds a part of an array, the whole of it is refused
+    until then.
+    """
+    inner = root._tape
+    source = _origin(root)
+    if inner.given is not None:
+        # The second run of a checkpointed function could not repeat what the first read by other names.
+        _, layer, held = inner.given.get(id(source), (None, None, None))
+        source = held if layer is None else _origin(root_of(layer))
+    while type(source) is TracedArray and source._tape.all is not None and source._tape is not inner:
+        whole, part = root_of(source), first_name(source)
+        names = _names_of(whole)
+        views = {
+            id(view): (view, view._value, view._node)
+            for name in names
+            for view in views_of(name)
+            if is_fresh(view)
+        }
+        origins = [origin for name in names if (origin := _origin(name)) is not None]
+        how: Any = same_array if part is whole else refuse_whole
+        if inner.given is not None:
+            how = refuse_in_checkpoint
+        elif part is not whole:
+            _lend(part, root, same_array, views)
+        for name in names:
+            _lend(name, root, how, views)
+        source = origins[0] if origins else None
+
+
+def _origin(root: TracedArray) -> Any:
+    """What the array of a field or argument is one level below; None for a value that was computed."""
+    tape = root._tape
+    notes = tape.shadowed.get(id(root)) or tape.origins.get(id(root))
+    return None if notes is None else notes[1]
+
+
+def _names_of(root: TracedArray) -> list[TracedArray]:
+    """All handles of one recording that stand for the same array."""
+    tape = root._tape
+    found = [root]
+    if id(root) in tape.twins:
+        found += [twin for reference in tape.twins[id(root)][1] if (twin := reference()) is not None]
+    if is_entry(root):
+        found += [
+            other
+            for other in places_of(tape.owner or tape).handles_near(layout_of(root))
+            if base_of(other) is None and is_same_array(source_of(other), source_of(root))
+        ]
+    return list({id(handle): handle for handle in found if base_of(handle) is None}.values())
+
+
+def _lend(handle: TracedArray, root: TracedArray, how: Any, views: dict[int, Any]) -> None:
+    """Let a handle of an outer recording be another name of the inner handle `root` until the inner recording ends."""
+    base = base_of(handle)
+    lent = Lent(
+        handle, detached(handle), layout_of(handle), base, None if base is None else handle._how, views
+    )
+    root._tape.borrowed[id(handle)] = lent
+    join(handle, root, how)
+
+
+def refuse_whole(x: Any) -> NoReturn:
+    """How the whole of an array of which a part was written would be made."""
+    raise InPlaceError(
+        f"{describe(primal(x))} of a field or argument was written in place in a recording, and it is part of an array "
+        "that is used by the name which an outer recording has for it, and would show the old contents. Let the field "
+        "hold the whole array, and take the part where it is needed."
+    )
+
+
+def refuse_in_checkpoint(x: Any) -> NoReturn:
+    """How another name of an array that a checkpointed function has written would be read in it."""
+    raise CheckpointError(
+        f"a checkpointed function has written in place into {describe(primal(x))} of a field or argument, and reads it by "
+        "another name, which an outer recording has for it, so that running it again would read other numbers. Read it "
+        "through the field or the argument."
+    )
 
 
 def written_by_other_name(what: str) -> CheckpointError:

@@ -37,7 +37,7 @@ from ._structure import (
 )
 from ._tangent import NONE, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import CALL, UNPACK, Tape
-from ._traced import TracedArray, append, append_call, level_of, lower, primal
+from ._traced import TracedArray, append, append_call, level_of, lower, primal, stripped
 from ._views import root_of, source_of
 
 _UNREAD: Final = Leaf(-1, 0.0)  # describes a number that the rule did not read
@@ -55,7 +55,7 @@ class Frame(Overlay):
 
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
-            lowered = lower(value, tape)
+            lowered = stripped(value, tape)
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if type(lowered) in ARRAYS:
                 # The rule reads the array itself, and must not write into it: nothing would record that.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._arrays import ARRAYS, copy_with_strides, is_array, is_plain_array, overlap
+from ._arrays import ARRAYS, copy_with_strides, is_array, overlap
 from ._call import Frame
 from ._contents import same_contents
 from ._fields import CapturedField, is_captured
@@ -19,7 +19,7 @@ from ._remembered import Remembered
 from ._shadow import first_name
 from ._structure import Leaf, Lifter, contents, same_parts
 from ._tape import Tape
-from ._traced import TracedArray, level_of, lower
+from ._traced import TracedArray, level_of, new_traced, primal, stripped
 from ._views import base_of, derive, layout_of, root_of, source_of, views_of
 
 
@@ -45,14 +45,14 @@ class Inside(Frame):
 
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
-            lowered = lower(value, tape)
+            lowered = stripped(value, tape)
             if layer is not None and base_of(layer) is not None:
                 lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
-            elif layer is not None and tape.shadowed and is_plain_array(lowered):
+            elif layer is not None and (tape.shadowed or type(lowered) is TracedArray) and is_array(lowered):
                 # What was written in place is a compact copy of an array that may have gaps.
                 model = layout_of(layer)
-                if model.strides != lowered.strides:
-                    made = copy_with_strides(lowered, model)
+                if model.strides != primal(lowered).strides:
+                    made = _with_strides(lowered, model)
                     lowered = parts.setdefault(id(layer), (layer, made))[1]
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
@@ -104,6 +104,13 @@ def _part_of_root(view: TracedArray, shown: Any) -> Any:
     return derive(root, _way_from_root(view))
 
 
+def _with_strides(array: Any, model: Any) -> Any:
+    """The same array, traced or not, with the strides of another one."""
+    if type(array) is TracedArray:  # by an outer recording
+        return new_traced(array._tape, array._node, _with_strides(array._value, model))
+    return copy_with_strides(array, model)
+
+
 def _way_from_root(view: TracedArray) -> Any:
     """How a view is made from its root, as one step."""
     steps: list[Any] = []
@@ -129,6 +136,8 @@ class FirstRun(Recording):
     def __init__(self) -> None:
         super().__init__()
         self.tape.copies = {}
+        frame: Any = self.outer
+        self.tape.given = frame.arrays
 
     def commit(self) -> None:
         frame: Any = self.outer

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ._adopted import borrow, innermost, leaf_of, wake
+from ._adopted import adopt_names, borrow, innermost, is_read_within, leaf_of, wake
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
 from ._references import ALONE, COUNTS_REFERENCES
-from ._shadow import check_shadow, copy_for_recomputation, shadow
+from ._shadow import check_shadow, copy_for_recomputation, first_name, shadow
 from ._suspended import refuse_outside
 from ._tape import SET_ITEM
 from ._traced import CLOSED, TracedArray, append, has_open, level_of, lower, new_constant, primal
@@ -66,12 +66,12 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
         )
     if tape.asleep:
         root = root_of(x)
-        if not has_open(value) and leaf_of(root._value, tape) is None:
+        if not has_open(value) and leaf_of(root._value, tape) is None and not is_read_within(root):
             if tape.owner is not None and tape.owner.kept:
                 copy_for_recomputation(tape.owner, root._value)
             x._value[plain_index(index, x)] = lower(value, CLOSED)
             return
-        wake(root, value)
+        wake(root)
         assign(x, index, value)
     elif tape.entries is None:
         if tape.pauses and type(value) is TracedArray:
@@ -153,6 +153,7 @@ def _assign_closed(x: TracedArray, index: Any, value: Any) -> None:
 
 
 def _assign_open(x: TracedArray, index: Any, value: Any) -> None:
+    x = first_name(x)
     if base_of(x) is None:
         _write_root(x, index, value)
         return
@@ -272,6 +273,8 @@ def _own_buffer(root: TracedArray) -> Any:
     if id(root) not in tape.mutable:
         if id(root) in tape.leaves:
             shadow(root)
+            if tape.origins:
+                adopt_names(root)
         elif id(root) in tape.twins:
             _join_twins(root)
         # Weak, so that the tape does not keep what the program dropped.
@@ -326,6 +329,9 @@ def _write_through(view: TracedArray, new: TracedArray) -> None:
         root = base
     if not chain:
         _write_root(root, Ellipsis, new)
+        return
+    if len(chain) == 1 and not callable(chain[0]):
+        _write_root(root, chain[0], new)
         return
     if any(_part_of(how) for how in chain):
         _write_part(view, new)

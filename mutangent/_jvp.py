@@ -14,7 +14,7 @@ from ._accumulate import project
 from ._arrays import ARRAYS, describe, is_differentiable
 from ._call import Frame
 from ._collector import collect_as_before
-from ._errors import CotangentError
+from ._errors import CotangentError, InPlaceError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
@@ -35,7 +35,7 @@ from ._tangent import (
 )
 from ._tape import Tape
 from ._traced import TracedArray, primal
-from ._views import base_of
+from ._views import base_of, root_of
 
 
 class Forward(Recording):
@@ -143,6 +143,12 @@ class Forward(Recording):
             if base_of(handle) is None:
                 handle._node = check_array(description.entry, tangent, where, "tangent")
                 self._held[id(handle._node)] = handle._node
+            elif id(root_of(handle)) in self.tape.unclaimed:
+                raise InPlaceError(
+                    f"{where} is {describe(primal(handle))} that was written in place by another name, which an outer "
+                    "recording has for it, before it was read here, so the tangent that is given for it would be lost. "
+                    "Read it first, or write it through the object's field or the function's argument."
+                )
         elif type(description) is Group:
             known = self._groups.setdefault(id(description), (description, tangent))
             if known[1] is not tangent:
@@ -218,7 +224,7 @@ def _handle_maker(tape: ForwardTape) -> MakeLeaf:
     def handle(value: Any) -> tuple[TracedArray, Leaf]:
         made: Any
         made, described = make(value)
-        if type(made._node) is int:
+        if base_of(made) is None and type(made._node) is int:  # else it is another name of what was written
             made._node = None
         described.node = made
         return made, described

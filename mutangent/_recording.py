@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from ._accumulate import Cotangents, project
-from ._adopted import constant_array
+from ._adopted import constant_array, refuse_whole
 from ._arrays import (
     ARRAYS,
     Spec,
@@ -29,12 +29,12 @@ from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
-from ._shadow import detached, join_shadow
+from ._shadow import detached, entry_of_lent, first_name, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import LEAF, Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, new_traced, primal
-from ._views import refresh_all
+from ._views import refresh_all, root_of
 from ._written_back import check_contents, commit_contents, give_back
 
 
@@ -196,7 +196,9 @@ class Recording(Overlay):
         """The node of a value that this recording traced; None for any other value."""
         known = self.tape.returned.get(id(value))
         if known is not None:
-            node: int = known[1]
+            node: int | None = known[1]
+            if node is None:
+                refuse_whole(value)
             return node
         while type(value) is TracedArray:
             if value._tape is self.tape:
@@ -281,28 +283,48 @@ def leaf_maker(
             if tape.places is not None:
                 join_shadow(made)
             return made, Leaf(node, value)
-        if type(value) is TracedArray and value._tape is tape:
-            return value, Leaf(value._node, value._value)
-        if type(value) is TracedArray and not _is_open(value):
+        if type(value) is TracedArray:
+            if value._tape is tape or _is_open(value):
+                return _leaf_of_traced(entries, tape, value, looks_at_arrays)
             value = primal(value)
         described = Leaf(len(entries), value)
-        if type(value) is not TracedArray or not is_array(value):
-            made = new_leaf(entries, tape, value)
-            if looks_at_devices and is_on_device(value):
-                tape.note_read(value)
-            if tape.places is not None and is_array(value):
-                join_shadow(made)
-            return made, described
-        # The outer handle may be written later; the entries of this tape must go on reading what it is now.
-        made = new_leaf(entries, tape, detached(value))
-        tape.origins[id(made)] = (made, value)
-        if looks_at_arrays:
-            tape.note_read_traced(value)
-        if tape.places is not None:
+        made = new_leaf(entries, tape, value)
+        if looks_at_devices and is_on_device(value):
+            tape.note_read(value)
+        if tape.places is not None and is_array(value):
             join_shadow(made)
         return made, described
 
     return leaf
+
+
+def _leaf_of_traced(
+    entries: list[Entry], tape: Tape, value: TracedArray, looks_at_arrays: bool
+) -> tuple[TracedArray, Leaf]:
+    """The leaf of a value that an outer recording traces."""
+    entry = entry_of_lent(value) if value._tape.borrowed else None
+    if entry is None:
+        if value._tape is tape:
+            return value, Leaf(value._node, value._value)
+        if not is_array(value):
+            described = Leaf(len(entries), value)
+            return new_leaf(entries, tape, value), described
+        entry = value
+    elif id(root_of(value)) in tape.unclaimed and first_name(value) is root_of(value):
+        # The array was written by another name before this one was read.
+        _, node = (
+            tape.unclaimed[id(root_of(value))] if tape.pushes else tape.unclaimed.pop(id(root_of(value)))
+        )
+        return value, Leaf(node, entry)
+    described = Leaf(len(entries), entry)
+    # The outer handle may be written later; the entries of this tape must go on reading what it is now.
+    made = new_leaf(entries, tape, detached(entry))
+    tape.origins[id(made)] = (made, value)
+    if looks_at_arrays:
+        tape.note_read_traced(value, entry._node)
+    if tape.places is not None:
+        join_shadow(made)
+    return made, described
 
 
 def _is_open(value: TracedArray) -> bool:

@@ -9,7 +9,7 @@ two arrays that overlap are refused.
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ._errors import InPlaceError
 from ._memory import Memory
 from ._tape import Tape
 from ._traced import TracedArray, new_traced, primal
-from ._views import base_of, join, layout_of, same_array, source_of
+from ._views import base_of, derive, join, layout_of, root_of, same_array, source_of
 
 
 class Places:
@@ -102,10 +102,10 @@ def shadow(root: TracedArray) -> None:
             continue  # those that were written before have been compared with this one
         if not is_array(primal(other._value)):
             continue
-        if _is_same_array(source_of(other), source):
+        if is_same_array(source_of(other), source):
             join(other, root)
         elif share_memory(other, root):
-            raise _shared(array, other)
+            raise shared(array, other)
     for lent in places.lent_near(tape, array):
         if share_memory(lent, array):
             raise InPlaceError(
@@ -116,15 +116,14 @@ def shadow(root: TracedArray) -> None:
         before = array.copy(order="K")
         tape.forget_constants(array)
     else:
-        # The outer recording's handle may stand for this very array at the moment; see `borrow`.
-        lent = [saved for handle, saved in tape.borrowed if handle is source]
-        before = lent[0]._node if lent else source._node
+        # The outer recording's handle may stand for this very array at the moment.
+        before = node_below(source, tape)
     copy_for_recomputation(tape, array)
     tape.shadowed[id(root)] = (root, source)
     tape.before[id(root)] = before
 
 
-def _shared(array: Any, other: TracedArray) -> InPlaceError:
+def shared(array: Any, other: TracedArray) -> InPlaceError:
     return InPlaceError(
         f"{describe(array)} is written in place, and another field or argument holds {describe(primal(other))} that shares "
         "memory with it. Hold the array once, and make the view where it is needed."
@@ -138,6 +137,8 @@ def copy_for_recomputation(tape: Tape, array: Any) -> None:
     copies: dict[int, tuple[Any, Any]] = {}  # one array in two places stays one
     for kept in places_of(tape).kept_near(tape, array):
         entry = kept.entry
+        if type(entry) is TracedArray:
+            continue  # a node of an outer recording stays what it is
         if id(entry) in copies:
             kept.entry = copies[id(entry)][1]
         elif entry is array or share_memory(entry, array):
@@ -152,7 +153,7 @@ def check_shadow(tape: Tape, constant: Any) -> None:
     """
     if not is_plain_array(constant) and type(constant) is not TracedArray:
         return
-    if not tape.shadowed:
+    if not tape.shadowed or is_detached(constant):
         return
     for _, source in tape.places.written_near(tape, constant):
         if share_memory(source, constant):
@@ -176,7 +177,7 @@ def share_memory(a: Any, b: Any) -> bool:
 # -- names of an array -------------------------------------------------------------------------------------------------
 
 
-def _is_same_array(a: Any, b: Any) -> bool:
+def is_same_array(a: Any, b: Any) -> bool:
     """Whether two sources are one array; an outer recording may have a handle of it for each field that holds it."""
     a, b = first_name(a), first_name(b)
     if a is b:
@@ -198,11 +199,11 @@ def join_shadow(leaf: TracedArray) -> None:
     source = source_of(leaf)
     tape = leaf._tape
     for root, written in tape.places.written_near(tape, leaf._value):
-        if _is_same_array(written, source):
+        if is_same_array(written, source):
             join(leaf, root)
             return
         if share_memory(leaf, written):
-            raise _shared(primal(written), leaf)
+            raise shared(primal(written), leaf)
     tape.places.leaves.add(leaf._value, leaf)
 
 
@@ -222,9 +223,63 @@ def is_entry(root: TracedArray) -> bool:
 
 
 def detached(value: Any) -> Any:
-    """The same value in an array, or a handle, of its own."""
+    """The same value in an array, or a handle, of its own, which stays what it is."""
     if type(value) is not TracedArray:
         return value.copy(order="K")
-    made = new_traced(value._tape, value._node, value._value)
-    value._tape.detached.append(weakref.ref(made))
+    tape = value._tape
+    if tape.asleep:  # its array may be written
+        made = new_traced(tape, -1, value._value.copy(order="K"))
+        tape.detached.append((weakref.ref(made), weakref.ref(root_of(value))))
+    else:
+        made = new_traced(tape, value._node, value._value)
+        tape.detached.append(weakref.ref(made))
+    made._how = detached
     return made
+
+
+def is_detached(x: Any) -> bool:
+    """Whether a handle stands for what an array was at one time."""
+    return type(x) is TracedArray and base_of(x) is None and getattr(x, "_how", None) is detached
+
+
+# -- handles that are lent to an inner recording; see `_adopted` ---------------------------------------------------------
+
+
+class Lent(NamedTuple):
+    """A handle of an outer recording that an inner one has borrowed, and what it is there."""
+
+    handle: TracedArray
+    saved: TracedArray  # with its value and node
+    layout: Any  # see `layout_of`
+    base: TracedArray | None
+    how: Any
+    views: dict[int, tuple[TracedArray, Any, Any]]  # of the handle: their values and nodes, by their identity
+
+
+def node_below(source: TracedArray, tape: Tape) -> Any:
+    """The node that an outer recording's handle has there, also while it is lent to `tape`."""
+    entry = entry_of_lent(source) if source._tape is tape else None
+    return source._node if entry is None else entry._node
+
+
+def entry_of_lent(x: TracedArray) -> TracedArray | None:
+    """What a handle that is lent, or a view of one, stood for before; None if `x` is the inner recording's own."""
+    borrowed = x._tape.borrowed
+    if id(x) in borrowed:
+        saved: TracedArray = borrowed[id(x)].saved
+        return saved
+    steps = []
+    base: TracedArray | None = x
+    while base is not None and id(base) not in borrowed:
+        steps.append(base._how if base_of(base) is not None else None)
+        base = base_of(base)
+    if base is None:
+        return None
+    lent = borrowed[id(base)]
+    if id(x) not in lent.views:
+        entry = lent.saved
+        for how in reversed(steps):
+            entry = derive(entry, how)
+        lent.views[id(x)] = (x, entry._value, entry._node)
+    _, value, node = lent.views[id(x)]
+    return new_traced(lent.saved._tape, node, value)

@@ -94,6 +94,7 @@ class Tape:
         "discarded",
         "entries",
         "exponential",
+        "given",
         "kept",
         "last_row",
         "leaf_ids",
@@ -114,6 +115,7 @@ class Tape:
         "stale",
         "thread",
         "twins",
+        "unclaimed",
         "views",
     )
 
@@ -129,6 +131,8 @@ class Tape:
         # Of the first run of a checkpointed function, which tells values by the identity of their arrays, and so gives
         # copies where plain arrays are asked for: by the identity of a copy, the copy and what it is one of.
         self.copies: dict[int, tuple[Any, Any]] | None = None
+        # Of that run too: by the identity of an array, it, the caller's handle of it, and what the caller has in its place.
+        self.given: dict[int, tuple[Any, Any, Any]] | None = None
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
         self.pauses: tuple[PausedBlock, ...] = ()
@@ -158,9 +162,9 @@ class Tape:
             int, Any
         ] = {}  # the contents of those, to see whether somebody else has written them
         self.detached: list[Any] = []  # weak references to handles that inner recordings keep
-        self.borrowed: list[
-            tuple[Any, Any]
-        ] = []  # handles of outer recordings, and what they stood for there
+        self.borrowed: dict[int, Any] = {}  # handles of outer recordings, and what they stood for there
+        # Constants in the place of those, whose nodes are entry values if a field turns out to hold the array.
+        self.unclaimed: dict[int, tuple[Any, Any]] = {}
         self.returned: dict[
             int, tuple[Any, Any]
         ] = {}  # the handles that were borrowed, and their last nodes here
@@ -204,7 +208,8 @@ class Tape:
         self._read_traced = []
         self.shadowed = {}
         self.before = {}
-        self.borrowed = []
+        self.borrowed = {}
+        self.unclaimed = {}
         self.detached = []
         self.views = {}
         self.twins = {}
@@ -251,9 +256,9 @@ class Tape:
         """
         self._read.append((array, contents_of(array)))
 
-    def note_read_traced(self, handle: Any) -> None:
-        """Remember what an array of a field or argument that an outer recording traces stood for."""
-        self._read_traced.append((handle, handle._node))
+    def note_read_traced(self, handle: Any, node: Any) -> None:
+        """Remember the node of an array of a field or argument that an outer recording traces."""
+        self._read_traced.append((handle, node))
 
     def overwritten(self) -> Any:
         """An array that has changed since it was read, by another name of it; None if there is none."""

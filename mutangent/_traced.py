@@ -295,6 +295,15 @@ def lower(value: Any, tape: Tape) -> Any:
     return value
 
 
+def stripped(value: Any, tape: Tape) -> Any:
+    """A value as a function sees it that runs one level below `tape`, with the tracing of recordings that are paused."""
+    while type(value) is TracedArray and (
+        value._tape is tape or value._tape.all is None or value._tape.asleep
+    ):
+        value = value._value
+    return value
+
+
 def level_of(x: TracedArray, tape: Tape) -> TracedArray | None:
     """The layer of `x` that belongs to `tape`, under layers whose recordings are closed; None if there is none."""
     value: Any = x

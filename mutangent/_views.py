@@ -102,19 +102,11 @@ def layout_of(x: Any) -> Any:
         base = base_of(x)
         if base is None:
             x = source_of(x)
-        elif x._how is same_array and source_of(root_of(x)) is x:
-            x = _lent(x)
+        elif id(x) in x._tape.borrowed:  # its base is a handle of the inner recording that has borrowed it
+            return x._tape.borrowed[id(x)].layout
         else:
             return derive(layout_of(base), x._how)
     return x
-
-
-def _lent(x: TracedArray) -> Any:
-    """What a handle was made of that an inner recording has joined with its own leaf of the same array."""
-    saved = next(saved for root, saved in root_of(x)._tape.borrowed if root is x)
-    outer = saved._tape
-    notes = outer.shadowed.get(id(x)) or outer.origins.get(id(x))
-    return saved._value if notes is None else notes[1]
 
 
 def source_of(root: TracedArray) -> Any:
@@ -272,31 +264,26 @@ def refresh_all(tape: Tape) -> None:
             refresh(view)
 
 
-def join(handle: TracedArray, root: TracedArray) -> None:
+def join(handle: TracedArray, root: TracedArray, how: Any = same_array) -> None:
     """Make `handle` a second name of `root`, because both stand for the same array; its views become views of that."""
     tape = root._tape
-    views = _take_views(handle, handle._tape)
+    views = take_views(handle, handle._tape)
     handle._base = root
-    handle._how = same_array
+    handle._how = how
+    root = root_of(root)  # an inner recording may have borrowed it
     for view in (*views, handle):
         view._tape = tape
         forget_value(view, root)
 
 
-def move_views(root: TracedArray, before: Tape, joined: TracedArray | None = None) -> None:
-    """Let the views of a root that has come from another tape follow it; there it may have been `joined` with another."""
-    views = _take_views(root, before)
-    if joined is not None and before.stale is not None:
-        for view in before.stale.of_root(joined):
-            if root_of(view) is root:
-                before.stale.remove(view, joined)
-                views.append(view)
-    for view in views:
+def move_views(root: TracedArray, before: Tape) -> None:
+    """Let the views of a root that has come from another tape follow it."""
+    for view in take_views(root, before):
         view._tape = root._tape
         forget_value(view, root)
 
 
-def _take_views(root: TracedArray, tape: Tape) -> list[TracedArray]:
+def take_views(root: TracedArray, tape: Tape) -> list[TracedArray]:
     """The views of a root, which its tape forgets."""
     stale = [] if tape.stale is None else tape.stale.take(root)
     return [*_alive(tape.views.pop(id(root), ())), *stale]

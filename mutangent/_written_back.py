@@ -6,6 +6,8 @@ as it was), and the handle that was borrowed from an outer recording stands for 
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from ._adopted import new_array
@@ -16,7 +18,7 @@ from ._in_place import assign
 from ._memory import Memory
 from ._tape import Tape
 from ._traced import TracedArray, primal
-from ._views import base_of, derive, move_views, outdate, root_of, same_array, source_of, views_of
+from ._views import base_of, derive, forget_value, is_fresh, root_of, same_array, source_of, views_of
 
 
 def check_contents(tape: Tape) -> None:
@@ -84,22 +86,58 @@ def _old(saved: Any, before: dict[int, Any], memory: Memory) -> Any:
 
 
 def give_back(tape: Tape, changed: bool) -> None:
-    """Return the borrowed handles, with what was written into them if `changed`."""
-    for root, saved in tape.borrowed:
-        new = root._value if changed and base_of(root) is None else None
-        if changed:
-            # Cotangents may be given for them later.
-            for handle in (root, *views_of(root)):
-                tape.returned[id(handle)] = (handle, handle._node)
-        joined = None
-        if base_of(root) is not None:
-            joined = root_of(root)
-            root._base = None
-        root._tape, root._node, root._value = saved._tape, saved._node, saved._value
-        move_views(root, tape, joined)
-        outdate(root)
-        if new is not None:
-            assign(root, Ellipsis, new)
+    """Return the borrowed handles as they were, with their views; what was written is committed like other contents.
+
+    If it is (`changed`), their last nodes are remembered, since cotangents may be given for them later.
+    """
+    borrowed = [(lent, _views_through(lent.handle)) for lent in tape.borrowed.values()]
+    if changed:
+        for lent, views in borrowed:
+            for handle in (lent.handle, *views):
+                refused = lent.handle._how is not same_array
+                tape.returned[id(handle)] = (handle, None if refused else handle._node)
+    for lent, views in reversed(borrowed):
+        _take_from(tape, root_of(lent.handle), (lent.handle, *views))
+        handle, saved = lent.handle, lent.saved
+        handle._base, handle._how = lent.base, lent.how
+        handle._tape, handle._node, handle._value = saved._tape, saved._node, saved._value
+    for lent, views in borrowed:
+        outer = lent.saved._tape
+        for view in views:
+            root = root_of(view)
+            view._tape = outer
+            _, value, node = lent.views.get(id(view), (view, None, None))
+            if value is None:
+                forget_value(view, root)
+            else:
+                view._value, view._node = value, node
+        fresh = [
+            weakref.ref(view)
+            for view in (*views, lent.handle)
+            if base_of(view) is not None and is_fresh(view)
+        ]
+        outer.views.setdefault(id(root_of(lent.handle)), []).extend(fresh)
+
+
+def _views_through(handle: TracedArray) -> list[TracedArray]:
+    """The views that are made from a handle which is itself one."""
+    found = []
+    for view in views_of(root_of(handle)):
+        base = base_of(view)
+        while base is not None and base is not handle:
+            base = base_of(base)
+        if base is handle:
+            found.append(view)
+    return found
+
+
+def _take_from(tape: Tape, root: TracedArray, views: Sequence[TracedArray]) -> None:
+    """Take handles from the views of a root."""
+    taken = set(map(id, views))
+    tape.views[id(root)] = [ref for ref in tape.views.get(id(root), []) if id(ref()) not in taken]
+    if tape.stale is not None:
+        for view in views:
+            tape.stale.remove(view, root)
 
 
 def settle(x: TracedArray) -> Any:
