@@ -213,3 +213,41 @@ for each in threads: each.join()
 print(len(found), len(set(found)))
 """
     assert run_python(code) == "8 1"
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda p: sc.expit(sc.logit(p)), 0.0),
+        (lambda p: sc.expit(sc.logit(p)), 1.0),
+        (lambda x: sc.cbrt(x) ** 3, 0.0),
+        (lambda p: sc.erf(sc.erfinv(p)), 1.0),
+        (lambda p: sc.ndtr(sc.ndtri(p)), 0.0),
+        (lambda p: sc.gammainc(2.0, sc.gammaincinv(2.0, p)), 0.0),
+        (lambda p: sc.betainc(2.0, 2.0, sc.betaincinv(2.0, 2.0, p)), 0.0),
+        (lambda x: np.exp(sc.sici(x)[1]), 0.0),
+    ],
+)
+def test_an_infinite_derivative_of_an_inverse_is_not_taken_for_0(f, x):
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(mt.grad(f)(x))
+        assert not np.isfinite(mt.jvp(f, (x,), (1.0,))[1])
+
+
+def test_the_integrals_of_sines_are_regular_at_0_and_beside_those_of_cosines():
+    for k, total, third in ((0, sc.sici, -1 / 3), (0, sc.shichi, 1 / 3)):
+        f = lambda x, k=k, total=total: total(x)[k]
+        assert mt.grad(f)(0.0) == 1
+        assert mt.grad(mt.grad(f))(0.0) == 0
+        assert mt.grad(mt.grad(mt.grad(f)))(0.0) == pytest.approx(third, rel=1e-9)
+
+
+def test_the_product_with_a_logarithm_is_constant_where_its_factor_is_0():
+    f = lambda b: np.sum(sc.xlogy(np.array([0.0, 2.0]), b))
+    b = np.array([0.0, 0.5])
+    np.testing.assert_array_equal(mt.grad(f)(b), [0, 4])
+    np.testing.assert_array_equal(mt.hessian(f)(b), [[0, 0], [0, -8]])
+    # The mixed derivative is 1/b.
+    with np.errstate(all="ignore"):
+        assert mt.grad(lambda a: mt.grad(sc.xlogy, 1)(a, 0.0))(0.0) == np.inf
+        assert not np.isfinite(mt.grad(lambda b: mt.grad(sc.xlogy, 0)(0.0, b))(0.0))
