@@ -6,7 +6,7 @@ copyright = "2026, the mutangent authors"  # noqa: A001 - Sphinx asks for this n
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 
 # Docstrings are numpydoc with Markdown's single backticks for code.
 napoleon_google_docstring = False
