@@ -73,7 +73,7 @@ def leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
     owner = sleeping.owner
     if not owner.leaves and not owner.origins:
         return None
-    for leaf in places_of(owner).leaves.near(array):
+    for leaf in places_of(owner).leaves_near(array):
         if id(leaf) in owner.shadowed:
             if owner.shadowed[id(leaf)][1] is array:
                 return leaf  # type: ignore[no-any-return]
@@ -102,7 +102,7 @@ def wake(root: TracedArray) -> None:
     root._node = new_constant(owner, root._value)._node
     owner.leaves[id(root)] = root  # its array gets the contents when the recording commits
     if owner.places is not None:
-        owner.places.leaves.add(root._value, root)
+        owner.places.add_leaf(root)
     move_views(root, sleeping)
 
 
@@ -137,7 +137,7 @@ def _inner_leaf(root: TracedArray, inner: Tape) -> TracedArray | None:
     """The handle by which an inner recording knows the array of a handle, if it has read it from a field or an argument."""
     if not inner.origins:
         return None
-    for leaf in places_of(inner).leaves.near(root._value):
+    for leaf in places_of(inner).leaves_near(root):
         if id(leaf) in inner.origins and is_same_array(inner.origins[id(leaf)][1], root):
             return leaf  # type: ignore[no-any-return]
     return None
@@ -192,7 +192,7 @@ def _names_of(root: TracedArray) -> list[TracedArray]:
     if is_entry(root):
         found += [
             other
-            for other in places_of(tape.owner or tape).handles_near(layout_of(root))
+            for other in places_of(tape.owner or tape).handles_near(root)
             if base_of(other) is None and is_same_array(source_of(other), source_of(root))
         ]
     return list({id(handle): handle for handle in found if base_of(handle) is None}.values())

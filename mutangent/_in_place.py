@@ -24,7 +24,7 @@ from ._adopted import adopt_names, borrow, innermost, is_read_within, leaf_of, w
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
 from ._references import ALONE, COUNTS_REFERENCES
-from ._shadow import check_shadow, copy_for_recomputation, first_name, shadow
+from ._shadow import check_shadow, copy_for_recomputation, entry_of_lent, first_name, shadow
 from ._suspended import refuse_outside
 from ._tape import SET_ITEM
 from ._traced import CLOSED, TracedArray, append, has_open, level_of, lower, new_constant, primal
@@ -238,6 +238,8 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
             _write_root(root, index, np.reshape(value, shape[excess:]))
             return
     buffer = _own_buffer(root)
+    if tape.borrowed and type(lowered) is TracedArray and lowered._tape is tape:
+        lowered = entry_of_lent(lowered)  # another name of the array, which has been borrowed for this write
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
     buffer[lowered_index] = lowered

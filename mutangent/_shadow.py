@@ -22,33 +22,45 @@ from ._views import base_of, derive, join, layout_of, root_of, same_array, sourc
 
 
 class Places:
-    """Where the arrays of one recording lie. It is made at the first write, and kept up from then on."""
+    """Where the arrays of one recording lie. It is made at the first write, and kept up from then on.
 
-    __slots__ = ("_kept", "_known", "_lent", "_sleepers", "leaves")
+    An array that an outer recording traces lies where it lies in the plain program; see `layout_of`.
+    """
+
+    __slots__ = ("_kept", "_known", "_leaves", "_lent", "_sleepers")
 
     def __init__(self, tape: Tape) -> None:
-        self.leaves = Memory()
+        self._leaves = Memory()
         self._sleepers: Memory | None = None
         self._lent: Memory | None = None
         self._kept: Memory | None = None
         self._known = 0  # how many of those that a recomputation reads are in `_kept`
         for leaf in tape.leaves.values():
-            self.leaves.add(_array_of(leaf, tape), leaf)
+            self.add_leaf(leaf)
         sleeping = tape.sleeping
         if sleeping is not None:
             for sleeper in list((sleeping.sleepers or {}).values()):
-                self.add_sleeper(_array_of(sleeper, sleeping), sleeper)
+                self.add_sleeper(layout_of(sleeper), sleeper)
+
+    def add_leaf(self, leaf: TracedArray) -> None:
+        """Add the handle of an array of a field or argument."""
+        self._leaves.add(layout_of(leaf), leaf)
+
+    def leaves_near(self, x: Any) -> list[TracedArray]:
+        """Handles of arrays of fields and arguments, which may overlap one, traced or not."""
+        found: list[TracedArray] = self._leaves.near(layout_of(x))
+        return found
 
     def add_sleeper(self, array: Any, sleeper: TracedArray) -> None:
         """Add the handle of a constant array."""
         self._sleepers = self._sleepers or Memory()
         self._sleepers.add_weakly(array, sleeper)
 
-    def handles_near(self, array: Any) -> list[TracedArray]:
+    def handles_near(self, x: Any) -> list[TracedArray]:
         """Handles of arrays that the recording did not compute, which may overlap one."""
-        found: list[TracedArray] = self.leaves.near(array)
+        found = self.leaves_near(x)
         if self._sleepers is not None:
-            sleepers = [reference() for reference in self._sleepers.near(array)]
+            sleepers = [reference() for reference in self._sleepers.near(layout_of(x))]
             found += [sleeper for sleeper in sleepers if sleeper is not None]
         return found
 
@@ -65,19 +77,15 @@ class Places:
         """Descriptions whose entry value a recomputation reads, of arrays which may overlap one."""
         self._kept = self._kept or Memory()
         for kept in tape.kept[self._known :]:
-            self._kept.add(kept.entry, kept)
+            if type(kept.entry) is not TracedArray:  # a node of an outer recording stays what it is
+                self._kept.add(kept.entry, kept)
         self._known = len(tape.kept)
         return self._kept.near(array)
 
-    def written_near(self, tape: Tape, array: Any) -> list[tuple[TracedArray, Any]]:
+    def written_near(self, tape: Tape, x: Any) -> list[tuple[TracedArray, Any]]:
         """Handles that were written, with whose their contents will be, of arrays which may overlap one."""
         shadowed = tape.shadowed
-        return [shadowed[id(leaf)] for leaf in self.leaves.near(array) if id(leaf) in shadowed]
-
-
-def _array_of(handle: TracedArray, tape: Tape) -> Any:
-    """The array that a handle stands for; None for one that is lent to an inner recording."""
-    return handle._value if base_of(handle) is None and handle._tape is tape else None
+        return [shadowed[id(leaf)] for leaf in self.leaves_near(x) if id(leaf) in shadowed]
 
 
 def places_of(tape: Tape) -> Places:
@@ -97,7 +105,7 @@ def shadow(root: TracedArray) -> None:
     array = root._value
     source = source_of(root)
     places = places_of(tape)
-    for other in places.handles_near(array):
+    for other in places.handles_near(root):
         if other is root or base_of(other) is not None or id(other) in tape.shadowed:
             continue  # those that were written before have been compared with this one
         if not is_array(primal(other._value)):
@@ -137,8 +145,6 @@ def copy_for_recomputation(tape: Tape, array: Any) -> None:
     copies: dict[int, tuple[Any, Any]] = {}  # one array in two places stays one
     for kept in places_of(tape).kept_near(tape, array):
         entry = kept.entry
-        if type(entry) is TracedArray:
-            continue  # a node of an outer recording stays what it is
         if id(entry) in copies:
             kept.entry = copies[id(entry)][1]
         elif entry is array or share_memory(entry, array):
@@ -198,13 +204,13 @@ def join_shadow(leaf: TracedArray) -> None:
     """A leaf that is made after a write: if it is an array that was written, it is another name of the same handle."""
     source = source_of(leaf)
     tape = leaf._tape
-    for root, written in tape.places.written_near(tape, leaf._value):
+    for root, written in tape.places.written_near(tape, leaf):
         if is_same_array(written, source):
             join(leaf, root)
             return
         if share_memory(leaf, written):
             raise shared(primal(written), leaf)
-    tape.places.leaves.add(leaf._value, leaf)
+    tape.places.add_leaf(leaf)
 
 
 def add_name(traced: TracedArray, source: Any) -> None:
