@@ -76,9 +76,9 @@ def leaf_of(array: Any, sleeping: Tape) -> TracedArray | None:
     for leaf in places_of(owner).leaves_near(array):
         if id(leaf) in owner.shadowed:
             if owner.shadowed[id(leaf)][1] is array:
-                return leaf  # type: ignore[no-any-return]
+                return leaf
         elif leaf._base is None and leaf._value is array and source_of(leaf) is array:
-            return leaf  # type: ignore[no-any-return]
+            return leaf
     return next((leaf for leaf, source in owner.origins.values() if source is array), None)
 
 
@@ -139,7 +139,7 @@ def _inner_leaf(root: TracedArray, inner: Tape) -> TracedArray | None:
         return None
     for leaf in places_of(inner).leaves_near(root):
         if id(leaf) in inner.origins and is_same_array(inner.origins[id(leaf)][1], root):
-            return leaf  # type: ignore[no-any-return]
+            return leaf
     return None
 
 

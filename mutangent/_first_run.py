@@ -16,7 +16,7 @@ from ._fields import CapturedField, is_captured
 from ._overlay import Overlay, Record
 from ._recording import Recording
 from ._remembered import Remembered
-from ._shadow import first_name
+from ._shadow import detached, first_name
 from ._structure import Leaf, Lifter, contents, same_parts
 from ._tape import Tape
 from ._traced import TracedArray, level_of, new_traced, primal, stripped
@@ -41,19 +41,13 @@ class Inside(Frame):
         # What views show, the arrays that they are views of, and how they are made from them.
         self.views: list[tuple[Any, Any, Any]] = []
         arrays, ambiguous = self.arrays, self.ambiguous  # without `self`, which would be a reference cycle
-        parts: dict[int, tuple[TracedArray, Any]] = {}
+        given = _Given(tape)
 
         def strip(value: Any) -> tuple[Any, Leaf]:
             layer = level_of(value, tape) if type(value) is TracedArray else None
             lowered = stripped(value, tape)
-            if layer is not None and base_of(layer) is not None:
-                lowered = parts.setdefault(id(layer), (layer, _part_of_root(layer, lowered)))[1]
-            elif layer is not None and (tape.shadowed or type(lowered) is TracedArray) and is_array(lowered):
-                # What was written in place is a compact copy of an array that may have gaps.
-                model = layout_of(layer)
-                if model.strides != primal(lowered).strides:
-                    made = _with_strides(lowered, model)
-                    lowered = parts.setdefault(id(layer), (layer, made))[1]
+            if layer is not None and is_array(lowered):
+                lowered = given.array_of(layer, lowered)
             described = Leaf(-1 if layer is None else layer._node, lowered)
             if is_array(lowered):
                 known = arrays.get(id(lowered))
@@ -96,9 +90,43 @@ class Inside(Frame):
         return super()._touch(obj)
 
 
-def _part_of_root(view: TracedArray, shown: Any) -> Any:
+class _Given:
+    """The arrays that the function is given for handles of the caller: one for all names of an array."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._made: dict[int, tuple[TracedArray, Any]] = {}  # by the identity of a handle, it and the array
+
+    def array_of(self, layer: TracedArray, shown: Any) -> Any:
+        """The array for a handle, which shows `shown`."""
+        layer = first_name(layer)
+        if id(layer) not in self._made:
+            root = root_of(layer)
+            if root is not layer:
+                shown = _part_of(self.array_of(root, stripped(root, self._tape)), layer, shown)
+            if self._tape.shadowed or type(shown) is TracedArray:
+                # What was written in place is a compact copy of an array that may have gaps.
+                model = layout_of(layer)
+                if model.strides != primal(shown).strides:
+                    outer = first_name(source_of(layer)) if type(shown) is TracedArray else None
+                    shown = _with_strides(shown, model) if outer is None else self._of_outer(outer, shown)
+            self._made[id(layer)] = (layer, shown)
+        return self._made[id(layer)][1]
+
+    def _of_outer(self, outer: TracedArray, shown: TracedArray) -> Any:
+        """The array for a handle of an outer recording, which the caller's stand for."""
+        if id(outer) not in self._made:
+            whole = root_of(outer)
+            if whole is outer:
+                made = _with_strides(shown, layout_of(outer))
+            else:
+                made = derive(self._of_outer(whole, detached(whole)), _way_from_root(outer))
+            self._made[id(outer)] = (outer, made)
+        return self._made[id(outer)][1]
+
+
+def _part_of(root: Any, view: TracedArray, shown: Any) -> Any:
     """What a view shows, in the memory of its root: the view of an array that was written may have got a copy."""
-    root = root_of(view)._value
     if type(shown) not in ARRAYS or type(root) not in ARRAYS or overlap(shown, root):
         return shown
     return derive(root, _way_from_root(view))

@@ -82,3 +82,55 @@ def test_a_copy_with_strides_has_the_contents_and_strides_and_memory_of_its_own(
 def test_a_copy_of_an_empty_array_is_empty():
     array = np.zeros((4, 4))[::2, 4:]
     assert copy_with_strides(array).shape == (2, 0)
+
+
+@mt.differentiable
+class Held:
+    v: object
+    p: float
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["in the recording", "in a recording within it"])
+@pytest.mark.parametrize("first", ["argument", "field"])
+def test_an_array_with_gaps_that_was_written_is_one_array_by_both_of_its_names(first, within):
+    def step(held, x):
+        x[0] += held.p
+        return np.sum(held.v * np.arange(6.0).reshape(3, 2))
+
+    def loss(held, x, call):
+        if first == "argument":
+            x *= 2.0
+        else:
+            held.v *= 2.0
+        if within:
+            return mt.vjp(call, held, x)[0]
+        return call(held, x)
+
+    def make():
+        x = np.arange(18.0).reshape(3, 6)[:, 1:3]
+        return Held(x, 0.5), x
+
+    value, (plain, dx) = mt.value_and_grad(lambda h, x: loss(h, x, step), argnums=(0, 1))(*make())
+    held, x = make()
+    again, (tangent, dx_again) = mt.value_and_grad(
+        lambda h, x: loss(h, x, mt.checkpoint(step)), argnums=(0, 1)
+    )(held, x)
+    assert again == value == 324.5
+    assert tangent.p == plain.p == 1.0
+    np.testing.assert_allclose((tangent.v + np.zeros((3, 2))) + dx_again, (plain.v + np.zeros((3, 2))) + dx)
+    assert held.v is x
+    np.testing.assert_array_equal(x[0], [2.5, 4.5])
+
+
+def test_an_array_with_gaps_that_was_written_and_a_part_of_it_are_refused_in_a_checkpoint():
+    def step(held, part):
+        part[0] += held.p
+        return np.sum(held.v)
+
+    def loss(held, x):
+        held.v *= 2.0
+        return mt.checkpoint(step)(held, x[1:])
+
+    x = np.arange(18.0).reshape(3, 6)[:, 1:3]
+    with pytest.raises(mt.InPlaceError, match="shares memory"):
+        mt.grad(loss, argnums=(0, 1))(Held(x, 0.5), x)
