@@ -22,6 +22,7 @@ from ._arrays import (
     namespace_of,
     protected,
     spec_of,
+    type_name,
 )
 from ._errors import InPlaceError, MutangentError, RuleError
 from ._operands import (
@@ -36,7 +37,7 @@ from ._operands import (
     settled,
     strong,
 )
-from ._rulebook import Rule, function, no_rule, rule
+from ._rulebook import Rule, argument_name, function, no_rule, rule
 from ._shadow import check_shadow
 from ._tape import UNPACK, Tape
 from ._traced import (
@@ -360,7 +361,7 @@ def _apply_general(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[st
             else:
                 layer, value = level_of(arg, tape), lower(arg, tape)
             if layer is not None and (k >= operands or row.expressions[k] is None):
-                raise no_rule(row.function, f" with respect to argument {k}")
+                raise no_rule(row.function, f" with respect to {argument_name(row, k)}")
         else:
             value = arg if type(arg) in PLAIN else _constant_argument(row, tape, k, arg)
         values.append(value)
@@ -534,7 +535,7 @@ def _apply_user(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, 
     def pull(cotangents: dict[int, Any]) -> Iterator[tuple[int, Any]]:
         tangents = pullback(protected(cotangents[0]))
         if not isinstance(tangents, tuple) or len(tangents) != len(args):
-            count = len(tangents) if isinstance(tangents, tuple) else f"a {type(tangents).__name__}"
+            count = len(tangents) if isinstance(tangents, tuple) else type_name(tangents)
             raise RuleError(
                 f"the pullback of {row.name} returned {count} for {len(args)} arguments. Return a tuple with one "
                 "tangent per argument, `(x_bar,)` for a single one."

@@ -149,8 +149,18 @@ def describe(value: Any) -> str:
     library = kind.__module__.split(".")[0]
     name = kind.__name__ if library in {"builtins", "mutangent"} else f"{library}.{kind.__name__}"
     if dtype is None or shape is None:
-        return f"a {name}"
-    return f"a {name} of shape {shape} and dtype {dtype}"
+        return with_article(name)
+    return f"{with_article(name)} of shape {shape} and dtype {dtype}"
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's class in the words of an error message."""
+    return with_article(type(value).__name__)
+
+
+def with_article(name: str) -> str:
+    """The name of a class with its article: an int, a list."""
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
 def zeros(spec: Spec, like: Any) -> Array:

@@ -17,7 +17,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import ARRAYS, describe, is_array, is_differentiable, overlap, protected, spec_of, zeros
+from ._arrays import (
+    ARRAYS,
+    describe,
+    is_array,
+    is_differentiable,
+    overlap,
+    protected,
+    spec_of,
+    type_name,
+    zeros,
+)
 from ._errors import RuleError
 from ._fields import CapturedField, current, enter, is_captured, leave, schema_of
 from ._identity import IdentityMap
@@ -278,7 +288,7 @@ class Call:
         for made in self.frame.containers.by_original.values():
             if not same_parts(contents(made.working), made.lifted_before or []):
                 raise RuleError(
-                    f"the rule of {self.name} changed a {type(made.original).__name__} in place. Assign a new one to "
+                    f"the rule of {self.name} changed {type_name(made.original)} in place. Assign a new one to "
                     "the field."
                 )
 
@@ -329,7 +339,7 @@ class Call:
                 if not isinstance(obj, tangent._cls):
                     raise RuleError(
                         f"the pullback of {self.name} returned a Tangent of {tangent._cls.__name__} for {where}, which is "
-                        f"a {type(obj).__name__}. Write mutangent.Tangent({type(obj).__name__}, ...)."
+                        f"{type_name(obj)}. Write mutangent.Tangent({type(obj).__name__}, ...)."
                     )
                 if (id(obj), id(tangent)) not in seen:
                     seen.add((id(obj), id(tangent)))

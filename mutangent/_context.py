@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from ._arrays import describe, is_array, is_differentiable, is_plain_array, number, spec_of
+from ._arrays import describe, is_array, is_differentiable, is_plain_array, number, spec_of, type_name
 from ._diagnose import DiagnosedRecording
 from ._errors import ContextError, GradientTypeError
 from ._fields import current, is_captured
@@ -20,6 +20,10 @@ from ._tangent import ZERO, Tangent, children, map_container
 from ._tape import Tape
 from ._traced import TracedArray, given_out, require_scalar
 from ._traced import primal as plain
+
+_USE_WATCHED: Final = (
+    " Use the array that watch returned, `x = ctx.watch(x)`: compute with it, and give it as the source."
+)
 
 
 class Context:
@@ -275,7 +279,7 @@ class Context:
                 where = "was not computed from anything that this context traced"
             raise ContextError(
                 f"the target, {describe(plain(out))}, {where}. Compute it inside `with mutangent.Context() as ctx:` "
-                "from fields of captured objects or from `ctx.watch(array)`."
+                f"from fields of captured objects or from `ctx.watch(array)`.{_USE_WATCHED if self._watched else ''}"
             )
         return node
 
@@ -301,7 +305,7 @@ class Context:
                 seen[id(value)] = value
                 if recording.containers.made_plain(value):
                     raise ContextError(
-                        f"the target, or part of it, is a {type(value).__name__} that a field holds, in which this "
+                        f"the target, or part of it, is {type_name(value)} that a field holds, in which this "
                         "context leaves plain numbers. Give the object that has the field, with its Tangent as the "
                         "cotangent, or make a tuple of the numbers inside the block."
                     )
@@ -318,8 +322,11 @@ class Context:
         elif is_captured(source):
             return
         elif is_array(source) or is_differentiable(source):
+            watched = any(plain(traced) is source for traced in self._watched)
             raise ContextError(
-                f"the source, {describe(source)}, was not watched. Write `x = ctx.watch(x)` inside the block, compute "
+                f"the source, {describe(source)}, is the plain one that watch was given.{_USE_WATCHED}"
+                if watched
+                else f"the source, {describe(source)}, was not watched. Write `x = ctx.watch(x)` inside the block, compute "
                 "with that x, and give it here; for a field give the object that has it."
             )
         elif children(source) is None:
@@ -454,7 +461,7 @@ def stop_gradient(x: Any) -> Any:
     x = plain(x)
     if is_captured(x):
         raise GradientTypeError(
-            f"stop_gradient was given a {type(x).__name__}. Use it on the values of its fields, or compute under "
+            f"stop_gradient was given {type_name(x)}. Use it on the values of its fields, or compute under "
             "`with mutangent.pause():`."
         )
     if is_array(x):

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
+from ._arrays import type_name
 from ._elsewhere import note_outside, open_recordings
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, schema_of, with_fields_in_dict
@@ -51,7 +52,7 @@ class InstanceDict:
     def _refuse(self, obj: Any, what: str) -> None:
         if current() is not None:
             raise NotCapturedError(
-                f"the __dict__ of a {type(obj).__name__} was {what} in a recording, which reads and writes the fields in "
+                f"the __dict__ of {type_name(obj)} was {what} in a recording, which reads and writes the fields in "
                 "it. Change its items: `obj.__dict__.update(state)`, or assign the fields."
             )
 
@@ -84,7 +85,7 @@ class _StateOfObject:
         ):
             raise AttributeError(_STATE)
         raise NotCapturedError(
-            f"object.__getstate__ was asked for the state of a {type(obj).__name__} in a recording. It reads the __dict__ "
+            f"object.__getstate__ was asked for the state of {type_name(obj)} in a recording. It reads the __dict__ "
             "that lies below the recording, so what the recording has written is not in it and the rest would be "
             "constants. Write `obj.__getstate__()`, `vars(obj)` or `copy.copy(obj)`."
         )

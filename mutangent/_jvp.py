@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._accumulate import project
-from ._arrays import ARRAYS, describe, is_differentiable
+from ._arrays import ARRAYS, describe, is_differentiable, type_name, with_article
 from ._call import Frame
 from ._collector import collect_as_before
 from ._errors import CotangentError, InPlaceError
@@ -72,7 +72,8 @@ class Forward(Recording):
                     )
                     cls = type(value).__name__
                     raise CotangentError(
-                        f"the tangent of {where} is {got}, and the value is a {cls}. Give a mutangent.Tangent({cls}, ...)."
+                        f"the tangent of {where} is {got}, and the value is {with_article(cls)}. Give a "
+                        f"mutangent.Tangent({cls}, ...)."
                     )
                 if value not in self.given:
                     self.given[value] = tangent
@@ -85,7 +86,7 @@ class Forward(Recording):
                         pending.append((held, tangent[name], f"{type(value).__name__}.{name}"))
                 elif self.given[value] is not tangent:
                     raise CotangentError(
-                        f"{where} is a {type(value).__name__} that is reached by two ways, with two different tangents. An "
+                        f"{where} is {type_name(value)} that is reached by two ways, with two different tangents. An "
                         "object has one tangent: put the same Tangent in both places."
                     )
             else:
@@ -153,7 +154,7 @@ class Forward(Recording):
             known = self._groups.setdefault(id(description), (description, tangent))
             if known[1] is not tangent:
                 raise CotangentError(
-                    f"{where} is a {type(description.model).__name__} that is reached by two ways, with two different "
+                    f"{where} is {type_name(description.model)} that is reached by two ways, with two different "
                     "tangents. Put the same tangent in both places."
                 )
             parts = children(tangent) or []
@@ -256,11 +257,11 @@ def _paired(value: Any, tangent: Any, where: str) -> list[tuple[Any, Any, str]]:
     if isinstance(tangent, dict) and same:
         same = tangent.keys() == value.keys()
     if parts is None or not same or len(parts) != len(values):
-        got = describe(tangent) if parts is None else f"a {type(tangent).__name__} of {len(parts)}"
+        got = describe(tangent) if parts is None else f"{type_name(tangent)} of {len(parts)}"
         if isinstance(tangent, dict) and isinstance(value, dict):
             got = f"a dict with the keys {list(tangent)}"
         raise CotangentError(
-            f"the tangent of {where} is {got}, and the value is a {type(value).__name__} of {len(values)}"
+            f"the tangent of {where} is {got}, and the value is {type_name(value)} of {len(values)}"
             f"{f' with the keys {keys}' if isinstance(value, dict) else ''}. Give a tangent of the value's structure, and "
             "mutangent.NoTangent() for what has no tangent space."
         )

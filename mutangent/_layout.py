@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, final
 
-from ._arrays import is_array, is_differentiable
+from ._arrays import is_array, is_differentiable, type_name, with_article
 from ._errors import NotCapturedError
 from ._fields import CapturedField, is_captured, schema_of
 from ._structure import refuse_own_fields, refuse_unfollowed, unfollowed_items
@@ -253,8 +253,8 @@ class Layout:
             if is_captured(item):
                 kind = type(value).__name__
                 raise NotCapturedError(
-                    f"{where} is a {kind} that holds a {type(item).__name__}, and walks do not enter a {kind}, so that its "
-                    "numbers would be left out. Use a list, tuple, dict or deque."
+                    f"{where} is {with_article(kind)} that holds {type_name(item)}, and walks do not enter "
+                    f"{with_article(kind)}, so that its numbers would be left out. Use a list, tuple, dict or deque."
                 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import PLAIN, is_array, is_differentiable
+from ._arrays import PLAIN, is_array, is_differentiable, type_name
 from ._errors import TracedValueError
 from ._rulebook import Rule, no_rule
 from ._shadow import detached
@@ -63,7 +63,7 @@ def refuse_nested(row: Rule, *args: Any) -> None:
     for arg in args:
         if (type(arg) is list or type(arg) is tuple) and has_open(arg):
             raise TracedValueError(
-                f"{row.name} was given a {type(arg).__name__} of traced values for an array; making an array of them "
+                f"{row.name} was given {type_name(arg)} of traced values for an array; making an array of them "
                 "would silently lose their gradient. Write np.stack([...]) instead of the list."
             )
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import ARRAYS, is_array, with_arrays
+from ._arrays import ARRAYS, is_array, with_arrays, with_article
 from ._attributes import Attributes
 from ._elsewhere import Elsewhere
 from ._errors import NotCapturedError
@@ -139,8 +139,8 @@ class Overlay:
                 if self.dicts.setdefault(id(stored), (stored, obj))[1] is not obj:
                     cls = type(obj).__name__
                     raise NotCapturedError(
-                        f"two objects, of which one is a {cls}, share one __dict__, and a recording does not follow fields "
-                        "that belong to both. Let them share an object that holds the fields."
+                        f"two objects, of which one is {with_article(cls)}, share one __dict__, and a recording does not "
+                        "follow fields that belong to both. Let them share an object that holds the fields."
                     )
             record = self.records[id(obj)] = Record(obj, schema)
             if schema.may_stray:

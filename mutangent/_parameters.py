@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from ._arrays import is_array
+from ._arrays import is_array, type_name
 from ._capture import TRAINABLE
 from ._errors import CotangentError, GradientTypeError
 from ._fields import is_captured
@@ -226,7 +226,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, dict):
         return f"a dict with keys {list(value)}"
     if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of length {len(value)}"
+        return f"{type_name(value)} of length {len(value)}"
     if is_array(value) or isinstance(value, np.generic | TracedArray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     name = type(value).__name__

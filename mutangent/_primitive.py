@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ._arrays import describe, is_differentiable, is_plain_array
+from ._arrays import describe, is_differentiable, is_plain_array, type_name
 from ._call import Call, Frame, open_tape
 from ._context import pause
 from ._errors import NoRuleError, RuleError
@@ -151,7 +151,7 @@ class Primitive:
         if items is not None:
             if parts is None or len(parts) != len(items):
                 raise RuleError(
-                    f"the frule of {self._name} returned a {type(value).__name__} of {len(items)} values, and "
+                    f"the frule of {self._name} returned {type_name(value)} of {len(items)} values, and "
                     f"{describe(tangent)} for their tangents. Return one tangent per value."
                 )
             return rebuild(

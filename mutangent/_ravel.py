@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_on_device, namespace_of, on_host, spec_of, zeros
+from ._arrays import describe, is_array, is_on_device, namespace_of, on_host, spec_of, type_name, zeros
 from ._copies import copied
 from ._errors import GradientTypeError
 from ._identity import IdentityMap
@@ -191,7 +191,7 @@ class Unravel:
         self._layout = Layout([(copied(layout, values), layout.nodes[0].key)])  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
-        return f"<unravel {self._size} numbers into a {type(self._layout.roots[0]).__name__}>"
+        return f"<unravel {self._size} numbers into {type_name(self._layout.roots[0])}>"
 
     def __call__(self, vector: Any) -> Any:
         """A new object with the numbers of `vector` in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,6 +22,7 @@ from ._arrays import (
     number,
     on_host,
     spec_of,
+    type_name,
     zeros,
 )
 from ._collector import collect_as_before, collect_less_while
@@ -69,6 +71,7 @@ class Recording(Overlay):
         return constant_array(self.tape, value) if type(value) in ARRAYS else super()._followed(value)
 
     def __enter__(self) -> Self:
+        self.tape.recording = weakref.ref(self)
         self._before = enter(self)
         if self.outer is None:
             open_recordings[id(self)] = ref(self)
@@ -135,6 +138,14 @@ class Recording(Overlay):
     def _objects(self) -> list[Any]:
         """The objects that the recording has met."""
         return [record.obj for record in self.log.values()]
+
+    def place_of(self, handle: TracedArray) -> str | None:
+        """The field that shows a handle, in the words of an error message."""
+        for record in self.log.values():
+            for name, value in record.values.items():
+                if value is handle:
+                    return f"{type(record.obj).__name__}.{name}"
+        return None
 
     def _overwritten(self, array: Any) -> InPlaceError:
         """The error about an array that was read and then written past the recording."""
@@ -585,13 +596,9 @@ def _paired_items(value: Any, cotangent: Any, where: str) -> list[tuple[Any, Any
         )
     is_dict = isinstance(value, dict)
     if cotangents is None or len(values) != len(cotangents) or is_dict != isinstance(cotangent, dict):
-        got = (
-            describe(cotangent)
-            if cotangents is None
-            else f"a {type(cotangent).__name__} of {len(cotangents)}"
-        )
+        got = describe(cotangent) if cotangents is None else f"{type_name(cotangent)} of {len(cotangents)}"
         raise CotangentError(
-            f"{where} is a {type(value).__name__} of {len(values)} values, but its cotangent is {got}. Give one "
+            f"{where} is {type_name(value)} of {len(values)} values, but its cotangent is {got}. Give one "
             "cotangent per value, in the same structure."
         )
     if is_dict and set(value) != set(cotangent):

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array
+from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array, type_name
 from ._attributes import Attributes
 from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
 from ._errors import CheckpointError
@@ -92,7 +92,7 @@ class Remembered:
         for generator, children in self._children:
             if children != children_of(generator):
                 raise CheckpointError(
-                    f"a checkpointed function called spawn() of a {type(generator).__name__}, which counts its children, "
+                    f"a checkpointed function called spawn() of {type_name(generator)}, which counts its children, "
                     "so that the second run would get others than the first. Spawn them before the call, and pass them as "
                     "arguments, or hold them in a field."
                 )

@@ -221,7 +221,13 @@ class _Refusing(dict[int, tuple[bool, ...]]):
     def __missing__(self, mask: int) -> tuple[bool, ...]:
         expressions = self.row.expressions
         k = next(k for k, expression in enumerate(expressions) if expression is None and mask >> k & 1)
-        raise no_rule(self.row.function, f" with respect to argument {k}")
+        raise no_rule(self.row.function, f" with respect to {argument_name(self.row, k)}")
+
+
+def argument_name(row: Rule, position: int) -> str:
+    """An argument of a function in the words of an error message: its keyword, if it may be given by one."""
+    names = [f"{name}=" for name, place in row.keywords.items() if place == position]
+    return names[0] if names else f"argument {position}"
 
 
 def _reads(expression: Expression | None, operands: int) -> tuple[bool, ...]:

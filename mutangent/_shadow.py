@@ -113,7 +113,7 @@ def shadow(root: TracedArray) -> None:
         if is_same_array(source_of(other), source):
             join(other, root)
         elif share_memory(other, root):
-            raise shared(array, other)
+            raise shared(root, other)
     for lent in places.lent_near(tape, array):
         if share_memory(lent, array):
             raise InPlaceError(
@@ -131,11 +131,19 @@ def shadow(root: TracedArray) -> None:
     tape.before[id(root)] = before
 
 
-def shared(array: Any, other: TracedArray) -> InPlaceError:
+def shared(root: TracedArray, other: TracedArray) -> InPlaceError:
+    place, of_other = (_place_of(handle) for handle in (root, other))
     return InPlaceError(
-        f"{describe(array)} is written in place, and another field or argument holds {describe(primal(other))} that shares "
-        "memory with it. Hold the array once, and make the view where it is needed."
+        f"{describe(primal(root))}{f', of {place},' if place else ''} is written in place, and "
+        f"{of_other or 'another field or argument'} holds {describe(primal(other))} that shares memory with it. Hold the "
+        "array once, and make the view where it is needed."
     )
+
+
+def _place_of(handle: TracedArray) -> str | None:
+    """The field from which a recording has read a handle."""
+    recording = handle._tape.recording and handle._tape.recording()
+    return recording.place_of(handle) if recording is not None else None
 
 
 def copy_for_recomputation(tape: Tape, array: Any) -> None:
@@ -209,7 +217,7 @@ def join_shadow(leaf: TracedArray) -> None:
             join(leaf, root)
             return
         if share_memory(leaf, written):
-            raise shared(primal(written), leaf)
+            raise shared(root, leaf)
     tape.places.add_leaf(leaf)
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ._arrays import Spec, describe, is_array, is_differentiable, overlap, spec_of
+from ._arrays import Spec, describe, is_array, is_differentiable, overlap, spec_of, type_name, with_article
 from ._attributes import Attributes, holds_traced
 from ._errors import InPlaceError, NotCapturedError
 from ._fields import schema_of
@@ -343,7 +343,7 @@ class Lifter:
         if known is not None:
             if known.lifted_before is None:
                 raise NotCapturedError(
-                    f"{where} is a {type(value).__name__} that contains itself, which has no tangent of finite size. Put "
+                    f"{where} is {type_name(value)} that contains itself, which has no tangent of finite size. Put "
                     "an object between: a field may refer to the list it is in."
                 )
             return known.working, known.description
@@ -398,8 +398,8 @@ def refuse_uncaptured(
             held = getattr(obj, name, None)
             if type(held) is TracedArray or (not only_traced and is_array(held) and is_differentiable(held)):
                 raise NotCapturedError(
-                    f"{place} is a {kind}, and {kind}.{name} holds {describe(primal(held))}, but {kind} is no captured "
-                    f"class, so the derivative with respect to it would be lost. Put @mutangent.differentiable on "
+                    f"{place} is {with_article(kind)}, and {kind}.{name} holds {describe(primal(held))}, but {kind} is no "
+                    f"captured class, so the derivative with respect to it would be lost. Put @mutangent.differentiable on "
                     f"class {kind}."
                 )
             pending += [(item, f"{kind}.{name}") for item in (children(held) or [held])]
@@ -453,8 +453,9 @@ def _refuse_unknown_container(value: Any, pending: list[Any], where: str) -> Non
         if type(held) is TracedArray or (is_array(held) and is_differentiable(held)):
             kind = _kind_of(value)
             raise NotCapturedError(
-                f"{where} is a {kind} that holds {describe(primal(held))}, and a {kind} is not followed, so its derivative "
-                "would be lost. Use a list, tuple, dict or deque, or a class with @mutangent.differentiable."
+                f"{where} is {with_article(kind)} that holds {describe(primal(held))}, and "
+                f"{with_article(kind)} is not followed, so its derivative would be lost. Use a list, "
+                "tuple, dict or deque, or a class with @mutangent.differentiable."
             )
         pending += children(held) or (unfollowed_items(held) if is_array(held) else None) or ()
 
@@ -574,7 +575,7 @@ class Lowerer:
         for made in copies:
             if not same_parts(contents(made.original), made.before):
                 raise NotCapturedError(
-                    f"a {type(made.original).__name__} that the recording had read was changed past it, through a name "
+                    f"{type_name(made.original)} that the recording had read was changed past it, through a name "
                     "that was not reached from an argument or a field. Reach it the same way everywhere: through the "
                     "object's field or the function's argument."
                 )

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from ._arrays import type_name
 from ._errors import CotangentError, GradientTypeError
 
 
@@ -436,9 +437,9 @@ def _in_words(value: Any) -> str:
         return f"a dict with the keys {list(value)}"
     items = children(value)
     if items is not None:
-        return f"a {type(value).__name__} of {len(items)}"
+        return f"{type_name(value)} of {len(items)}"
     shape = getattr(value, "shape", ())
-    return f"an array of shape {shape}" if shape else f"a {type(value).__name__}"
+    return f"an array of shape {shape}" if shape else type_name(value)
 
 
 def equal(a: Tangent, b: Tangent) -> bool:

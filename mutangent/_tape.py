@@ -106,6 +106,7 @@ class Tape:
         "owner",
         "pauses",
         "places",
+        "recording",
         "refusals",
         "returned",
         "serial",
@@ -143,6 +144,7 @@ class Tape:
         # Those constants by their memory, looked at in writes; and the ones that it does not know yet.
         self._constants_in_memory: Memory | None = None
         self._constants_to_add: list[Any] = []
+        self.recording: Any = None  # a weak reference to it, which knows the names of fields
         self.places: Any = None  # of arrays, once one was written; see `_shadow`
         # For arrays written in place, by the identity of a traced value; see `_shadow`.
         self.leaves: dict[int, Any] = {}

@@ -126,7 +126,8 @@ class TracedArray(_MatchedAsArray):
             release(
                 self,
                 "float(x)",
-                "Use x itself, or np.sin instead of math.sin; for plain[i] = x make the array with np.zeros(shape, like=x)",
+                "Use x itself, or np.sin instead of math.sin; np.where(t > xp[-1], x, np.interp(t, xp, fp)) for right=x of "
+                "np.interp; for plain[i] = x make the array with np.zeros(shape, like=x)",
             )
         )
 
@@ -162,8 +163,8 @@ class TracedArray(_MatchedAsArray):
             self,
             "conversion to a plain array (np.asarray, np.array([x, y]), plain[i] = x, plain.dot(x))",
             "Use x as it is; write np.stack([x, y]) for np.array([x, y]), np.block([[x, y], [y, x]]) for a matrix of "
-            "numbers, plain @ x for plain.dot(x); for plain[i] = x make the array with np.zeros(shape, like=x), or hold it "
-            "in a field",
+            "numbers, plain @ x for plain.dot(x), x * np.ones(shape) for np.full(shape, x); for plain[i] = x make the "
+            "array with np.zeros(shape, like=x), or hold it in a field",
         )
         if is_on_device(value):
             raise TypeError(
@@ -399,7 +400,14 @@ def require_scalar(value: Any, name: str) -> None:
     plain = primal(value)
     if type(plain) is np.float64 or type(plain) is np.float32 or type(plain) is float:
         return
-    if not (is_differentiable(plain) or isinstance(plain, int | np.integer | np.bool_)):
+    if isinstance(plain, bool) or (
+        (spec := getattr(plain, "dtype", None)) is not None and spec.kind in "biu"
+    ):
+        raise GradientTypeError(
+            f"the result of {name} is {describe(plain)}: booleans and integers, as comparisons, np.argmax and "
+            "astype(int) give them, have no gradient. Return the float number that should become smaller, a loss."
+        )
+    if not is_differentiable(plain) and type(plain) is not int:  # a sum of nothing is 0
         raise GradientTypeError(
             f"the result of {name} is {describe(plain)}, and a gradient needs a real scalar. Return one number, or use "
             "mutangent.vjp, or has_aux=True for a second result."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import describe, is_array, is_differentiable, number, spec_of
+from ._arrays import describe, is_array, is_differentiable, number, spec_of, type_name, with_article
 from ._errors import CotangentError, GradientTypeError
 from ._fields import is_captured
 from ._identity import IdentityMap
@@ -59,7 +59,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., tuple[Any
         if objects is not None:
             _check_objects(objects)
             for obj, tangent in objects.items():
-                seeds += match(recording, obj, tangent, f"a {type(obj).__name__}", seen)
+                seeds += match(recording, obj, tangent, type_name(obj), seen)
         gradients = recording.gradients(seeds)
         return tuple([gradients.of(description, dense=True) for description in descriptions])
 
@@ -86,7 +86,8 @@ def _check_objects(objects: Any) -> None:
                     else describe(tangent)
                 )
                 raise CotangentError(
-                    f"the objects of a pullback map a {cls} to {got}, and its cotangent is a Tangent of {cls}. {write}"
+                    f"the objects of a pullback map {with_article(cls)} to {got}, and its cotangent is a Tangent of "
+                    f"{cls}. {write}"
                 )
         else:
             raise CotangentError(

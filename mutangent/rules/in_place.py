@@ -22,7 +22,8 @@ def require_traced(array: Any, name: str) -> None:
     if is_plain_array(array):
         raise TracedValueError(
             f"{name} would write a traced value into {describe(array)} that is not traced, and its gradient would be lost. "
-            "Hold the array in a field of a captured object, or make it with np.zeros_like(x), where x is traced."
+            "Hold the array in a field of a captured object, or make it with np.zeros_like(x), where x is traced. "
+            "Write x * np.ones_like(plain) for np.full_like(plain, x)."
         )
 
 

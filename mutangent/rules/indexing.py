@@ -238,5 +238,11 @@ def interpolated(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, 
 
 
 interp = dispatched(np.interp)
-function(interp, interp_pullback, interp_points_pullback, interp_values_pullback)
+function(
+    interp,
+    interp_pullback,
+    interp_points_pullback,
+    interp_values_pullback,
+    keywords={"left": 3, "right": 4},
+)
 composed(np.interp, interpolated)

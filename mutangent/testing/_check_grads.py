@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mutangent._arrays import type_name
+
 from ._call import refuse_others
 from ._derivative import check_at
 from ._modes import MODES
@@ -78,7 +80,7 @@ def check_grads(
     >>> mt.testing.check_grads(step, (Filter(0.5), 2.0))
     """
     if not isinstance(args, tuple | list):
-        raise TypeError(f"args must be a tuple of arguments, such as (x,), and it is a {type(args).__name__}")
+        raise TypeError(f"args must be a tuple of arguments, such as (x,), and it is {type_name(args)}")
     if order < 1:
         raise ValueError(f"order must be 1 or more, and it is {order}")
     if not modes or isinstance(modes, str) or any(mode not in MODES for mode in modes):

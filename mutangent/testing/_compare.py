@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mutangent._arrays import is_array, is_differentiable, on_host, spec_of
+from mutangent._arrays import is_array, is_differentiable, on_host, spec_of, type_name
 from mutangent._fields import is_captured, schema_of
 from mutangent._tangent import children
 
@@ -41,7 +41,7 @@ def difference(plain: Any, recorded: Any, path: str, eps: float = 0.0) -> str | 
     while pending:
         a, b, path = pending.pop()
         if type(a) is not type(b):
-            return f"{path} is a {type(a).__name__} after the plain run and a {type(b).__name__} after the recorded one"
+            return f"{path} is {type_name(a)} after the plain run and {type_name(b)} after the recorded one"
         if is_array(a) or is_differentiable(a) or isinstance(a, _COMPARABLE):
             complaint = _compare_values(a, b, path, eps)
             if complaint is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from mutangent._arrays import describe
+from mutangent._arrays import describe, type_name, with_article
 from mutangent._fields import current, is_captured
 from mutangent._identity import IdentityMap
 from mutangent._layout import Group, Leaf, Object, Place, fields_of
@@ -160,7 +160,7 @@ def _parts(
                 f"a Tangent of {tangent._cls.__name__}" if isinstance(tangent, Tangent) else describe(tangent)
             )
             fail(
-                f"{node.path} is a {cls.__name__}, but its tangent is {got}, not a Tangent of {cls.__name__}"
+                f"{node.path} is {with_article(cls.__name__)}, but its tangent is {got}, not a Tangent of {cls.__name__}"
             )
         present = set(tangent)
         return [
@@ -170,8 +170,8 @@ def _parts(
     alike = isinstance(tangent, dict) == isinstance(node.primal, dict)
     if parts is None or not alike or len(parts) != len(below):
         fail(
-            f"{node.path} is a {type(node.primal).__name__} of {len(below)} values, but its tangent is "
-            f"{describe(tangent) if parts is None else f'a {type(tangent).__name__} of {len(parts)}'}"
+            f"{node.path} is {type_name(node.primal)} of {len(below)} values, but its tangent is "
+            f"{describe(tangent) if parts is None else f'{type_name(tangent)} of {len(parts)}'}"
         )
     if isinstance(tangent, dict) and list(tangent) != list(below):
         fail(f"{node.path} has the keys {list(below)}, but its tangent has {list(tangent)}")

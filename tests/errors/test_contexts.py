@@ -196,3 +196,20 @@ def test_a_context_is_not_shared_between_threads():
         out = box.v**2
     assert isinstance(errors[0], mt.ContextError)
     assert ctx.grad(out, box).v == 4.0
+
+
+def test_an_array_that_was_watched_but_not_used_is_explained():
+    x = np.array([1.0, 2.0])
+    with mt.Context() as ctx:
+        ctx.watch(x)
+        out = np.sum(x**2)
+    with pytest.raises(mt.ContextError, match=r"Use the array that watch returned, `x = ctx\.watch\(x\)`"):
+        ctx.grad(out, x)
+    with mt.Context() as ctx:
+        watched = ctx.watch(x)
+        out = np.sum(watched**2)
+    with pytest.raises(
+        mt.ContextError, match=r"is the plain one that watch was given\. Use the array that watch"
+    ):
+        ctx.grad(out, x)
+    np.testing.assert_array_equal(ctx.grad(out, watched), [2.0, 4.0])

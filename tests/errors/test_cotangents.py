@@ -145,7 +145,7 @@ WRITE = (
     [
         (
             lambda box: {1: 2},
-            r"a key of the objects of a pullback is a int, and what a call left is known by",
+            r"a key of the objects of a pullback is an int, and what a call left is known by",
         ),
         (lambda box: {"box": mt.Tangent(Box, v=1.0)}, r"a key of .* is a str, and what a call left"),
         (lambda box: mt.IdentityMap([(box.v, box.v)]), r"a key of .* is a \w+\.ndarray of shape \(3,\)"),

@@ -126,3 +126,44 @@ def test_a_constant_result_has_a_zero_gradient(xp):
         assert mt.grad(lambda x: 3.0)(2.0) == 0.0
         np.testing.assert_array_equal(mt.grad(lambda x: 3.0)(xp.asarray([1.0, 2.0])), [0.0, 0.0])
         assert mt.grad(lambda b: 3.0)(Box(1.0)).v == mt.ZeroTangent()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda x: x[0] > 0,
+        lambda x: bool(x[0] > 0),
+        np.argmax,
+        lambda x: np.count_nonzero(x > 0),
+        lambda x: np.sum(x.astype(int)),
+        lambda x: np.array(3),
+        lambda x: np.array(True),
+        lambda x: np.all(x > 0),
+        lambda x: x > 0,
+    ],
+)
+@pytest.mark.parametrize("verb", [mt.grad, mt.value_and_grad, mt.hessian, mt.jacobian])
+def test_a_boolean_or_an_integer_has_no_gradient(verb, result):
+    with pytest.raises(mt.GradientTypeError, match=r"the result(.|\n)*(bool|int)(.|\n)*float"):
+        verb(result)(np.array([1.0, -2.0, 3.0]))
+
+
+def test_a_context_says_that_a_boolean_has_no_gradient():
+    with mt.Context() as ctx:
+        box = Box(1.0)
+        out = box.v > 0.0
+    with pytest.raises(mt.ContextError, match="was not computed from anything that this context traced"):
+        ctx.grad(out, box)
+
+
+def test_a_constant_result_has_the_gradient_zero():
+    x = np.array([1.0, 2.0])
+    for constant in (0.0, 0, 3, np.float64(2.0), np.float32(1.0), sum([])):
+        np.testing.assert_array_equal(mt.grad(lambda x, constant=constant: constant)(x), [0.0, 0.0])
+
+
+def test_an_error_has_the_right_article():
+    with pytest.raises(mt.GradientTypeError, match="the result is an int, and a Jacobian"):
+        mt.jacobian(lambda x: 3)(np.ones(2))
+    with pytest.raises(mt.GradientTypeError, match=r"argument 0 .* is an int, and integers"):
+        mt.grad(lambda x: x * 2.0)(3)

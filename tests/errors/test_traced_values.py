@@ -271,3 +271,23 @@ def test_what_a_raised_error_interrupted_can_go_on_with_the_cure(xp):
 
     for _ in range(3):
         np.testing.assert_array_equal(mt.grad(loss)(xp.asarray([2.0, 1.0])), [8.0, 4.0])
+
+
+def test_numpy_full_and_full_like_say_what_to_write():
+    plain = np.zeros(3)
+    with pytest.raises(mt.TracedValueError, match=r"x \* np\.ones\(shape\) for np\.full\(shape, x\)"):
+        mt.grad(lambda x: np.sum(np.full(3, x)))(2.0)
+    with pytest.raises(
+        mt.TracedValueError, match=r"x \* np\.ones_like\(plain\) for np\.full_like\(plain, x\)"
+    ):
+        mt.grad(lambda x: np.sum(np.full_like(plain, x)))(2.0)
+    assert mt.grad(lambda x: np.sum(x * np.ones(3)))(2.0) == 3.0
+
+
+def test_the_ends_of_interp_are_named_and_say_what_to_write():
+    with pytest.raises(
+        mt.TracedValueError, match=r"np\.where\(t > xp\[-1\], x, np\.interp\(t, xp, fp\)\) for right=x"
+    ):
+        mt.grad(lambda x: np.interp(0.3, [0.0, 1.0], [0.0, 1.0], right=x))(2.0)
+    with pytest.raises(mt.NoRuleError, match=r"numpy\.interp with respect to right="):
+        mt.grad(lambda x: np.interp(x, [0.0, 1.0], [0.0, 1.0], right=x))(2.0)

@@ -128,6 +128,22 @@ def test_a_view_in_the_other_field_is_still_an_error():
         mt.grad(loss)(o)
 
 
+def test_the_error_about_overlapping_arrays_names_the_fields():
+    x = np.array([1.0, 2.0, 3.0])
+
+    def loss(o):
+        part = o.b
+        o.a[0] = part[1]
+        return np.sum(o.a)
+
+    with pytest.raises(mt.InPlaceError, match=r"of Pair\.a, is written in place, and Pair\.b holds"):
+        mt.grad(loss)(Pair(x, x[:2]))
+    with pytest.raises(
+        mt.InPlaceError, match=r"of Pair\.a, is written in place, and another field or argument holds"
+    ):
+        mt.grad(lambda o: (o.a.fill(2.0), np.sum(o.b))[1])(Pair(x, x[:2]))
+
+
 def test_a_deep_copy_in_a_recording_within_one_holds_the_array_once():
     def inner(o, s):
         made = copy.deepcopy(o)

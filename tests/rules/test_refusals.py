@@ -29,7 +29,7 @@ _x = np.array([[0.3, 1.2], [0.7, -0.4]])
             lambda x: np.pad(x, 2, "reflect", reflect_type="odd"),
             r"numpy.pad with reflect_type='odd' and pads longer than axis 0",
         ),
-        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], left=x), r"numpy.interp with respect to argument 3"),
+        (lambda x: np.interp(x, [0.0, 1.0], [1.0, 2.0], left=x), r"numpy.interp with respect to left="),
         (lambda x: np.matmul(x, x, axes=[(0, 1), (0, 1), (0, 1)]), r"numpy.matmul with axes="),
         (lambda x: np.nan_to_num(x, copy=False), r"numpy.nan_to_num with copy="),
         (lambda x: np.einsum("ij->i", x, dtype=np.float32), None),
