@@ -201,9 +201,8 @@ def _names_of(root: TracedArray) -> list[TracedArray]:
 def _lend(handle: TracedArray, root: TracedArray, how: Any, views: dict[int, Any]) -> None:
     """Let a handle of an outer recording be another name of the inner handle `root` until the inner recording ends."""
     base = base_of(handle)
-    lent = Lent(
-        handle, detached(handle), layout_of(handle), base, None if base is None else handle._how, views
-    )
+    saved = new_traced(handle._tape, handle._node, handle._value)
+    lent = Lent(handle, saved, layout_of(handle), base, None if base is None else handle._how, views)
     root._tape.borrowed[id(handle)] = lent
     join(handle, root, how)
 

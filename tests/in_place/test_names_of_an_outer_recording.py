@@ -439,6 +439,29 @@ def test_a_constant_array_that_an_inner_recording_has_read_is_not_overwritten_by
         mt.grad(loss)(Cell(np.ones(3)))
 
 
+@every_way
+def test_an_array_that_the_outer_function_made_is_the_very_array_afterwards(way):
+    def loss(o, x):
+        buffer = np.zeros(3)
+        made.append(buffer)
+        o.v = buffer
+        handle = o.v
+
+        def inner(o, x):
+            o.v[0] = o.p
+            o.v[1] = 2.0
+            return np.sum(handle) * o.p, (np.sum(o.v),)
+
+        return way(inner, o, x)[0] + np.sum(o.v * x)
+
+    for _ in range(3):
+        made = []
+        o, x = make()
+        mt.grad(loss, argnums=(0, 1))(o, x)
+        assert o.v is made[0]
+        np.testing.assert_array_equal(o.v, [0.7, 2.0, 0.0])
+
+
 def test_a_pullback_of_an_inner_recording_reads_a_constant_array_as_it_was():
     def loss(x):
         buffer = np.zeros_like(x)
