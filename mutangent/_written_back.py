@@ -90,14 +90,17 @@ def give_back(tape: Tape, changed: bool) -> None:
 
     If it is (`changed`), their last nodes are remembered, since cotangents may be given for them later.
     """
-    borrowed = [(lent, _views_through(lent.handle)) for lent in tape.borrowed.values()]
+    if not tape.borrowed:
+        return
+    through = _views_by_handle(tape)
+    borrowed = [(lent, through[key]) for key, lent in tape.borrowed.items()]
     if changed:
         for lent, views in borrowed:
             for handle in (lent.handle, *views):
                 refused = lent.handle._how is not same_array
                 tape.returned[id(handle)] = (handle, None if refused else handle._node)
-    for lent, views in reversed(borrowed):
-        _take_from(tape, root_of(lent.handle), (lent.handle, *views))
+    _take_away(tape, [handle for lent, views in borrowed for handle in (lent.handle, *views)])
+    for lent, _ in reversed(borrowed):
         handle, saved = lent.handle, lent.saved
         handle._base, handle._how = lent.base, lent.how
         handle._tape, handle._node, handle._value = saved._tape, saved._node, saved._value
@@ -119,25 +122,29 @@ def give_back(tape: Tape, changed: bool) -> None:
         outer.views.setdefault(id(root_of(lent.handle)), []).extend(fresh)
 
 
-def _views_through(handle: TracedArray) -> list[TracedArray]:
-    """The views that are made from a handle which is itself one."""
-    found = []
-    for view in views_of(root_of(handle)):
-        base = base_of(view)
-        while base is not None and base is not handle:
-            base = base_of(base)
-        if base is handle:
-            found.append(view)
+def _views_by_handle(tape: Tape) -> dict[int, list[TracedArray]]:
+    """The views that are made from each handle that is lent, by the identity of the handle."""
+    borrowed = tape.borrowed
+    found: dict[int, list[TracedArray]] = {key: [] for key in borrowed}
+    roots = {id(root): root for root in [root_of(lent.handle) for lent in borrowed.values()]}
+    for root in roots.values():
+        for view in views_of(root):
+            base = base_of(view)
+            while base is not None and id(base) not in borrowed:
+                base = base_of(base)
+            if base is not None:
+                found[id(base)].append(view)
     return found
 
 
-def _take_from(tape: Tape, root: TracedArray, views: Sequence[TracedArray]) -> None:
-    """Take handles from the views of a root."""
-    taken = set(map(id, views))
-    tape.views[id(root)] = [ref for ref in tape.views.get(id(root), []) if id(ref()) not in taken]
+def _take_away(tape: Tape, handles: Sequence[TracedArray]) -> None:
+    """Take handles from among the views of the tape."""
+    taken = set(map(id, handles))
+    for root in {id(root): root for root in map(root_of, handles)}.values():
+        tape.views[id(root)] = [ref for ref in tape.views.get(id(root), []) if id(ref()) not in taken]
     if tape.stale is not None:
-        for view in views:
-            tape.stale.remove(view, root)
+        for handle in handles:
+            tape.stale.remove(handle, root_of(handle))
 
 
 def settle(x: TracedArray) -> Any:

@@ -153,3 +153,41 @@ def test_writing_n_arrays_once_each_costs_time_in_proportion(program, make, verb
     run(make(8))  # what is done once
     few, many = (calls_in(functools.partial(run, make(n))) for n in (25, 100))
     assert many < 4.6 * few
+
+
+@pytest.mark.parametrize("verb", ["grad", "vjp", "jvp"])
+@pytest.mark.parametrize("make", [arrays_of_their_own, rows_of_one_array, one_array])
+@pytest.mark.parametrize("program", [read_and_write_each, write_views, write_in_a_list])
+def test_so_does_writing_them_in_a_recording_within_one(program, make, verb):
+    def nested(boxes, x):
+        if verb == "jvp":
+            return mt.jvp(lambda x: program(boxes, x), (x,), (1.0,))[1]
+        if verb == "vjp":
+            return mt.vjp(program, boxes, x)[0]
+        return mt.grad(program, argnums=1)(boxes, x)
+
+    def run(boxes):
+        mt.grad(nested, argnums=1)(boxes, 2.0)
+
+    run(make(8))
+    few, many = (calls_in(functools.partial(run, make(n))) for n in (25, 100))
+    assert many < 4.6 * few
+
+
+def test_so_does_writing_the_handles_of_an_outer_recording():
+    def outer(x, n):
+        arrays = [x * np.ones(4) for _ in range(n)]
+
+        def inner(p):
+            for array in arrays:
+                array[0] = p
+            return np.sum(arrays[0]) * p
+
+        return mt.grad(inner)(3.0) + arrays[-1][0]
+
+    def run(n):
+        mt.grad(lambda x: outer(x, n))(2.0)
+
+    run(8)
+    few, many = (calls_in(functools.partial(run, n)) for n in (25, 100))
+    assert many < 4.6 * few
