@@ -158,7 +158,7 @@ def test_writing_n_arrays_once_each_costs_time_in_proportion(program, make, verb
 @pytest.mark.parametrize("verb", ["grad", "vjp", "jvp"])
 @pytest.mark.parametrize("make", [arrays_of_their_own, rows_of_one_array, one_array])
 @pytest.mark.parametrize("program", [read_and_write_each, write_views, write_in_a_list])
-def test_so_does_writing_them_in_a_recording_within_one(program, make, verb):
+def test_writing_them_in_a_recording_within_one_costs_time_in_proportion(program, make, verb):
     def nested(boxes, x):
         if verb == "jvp":
             return mt.jvp(lambda x: program(boxes, x), (x,), (1.0,))[1]
@@ -174,7 +174,7 @@ def test_so_does_writing_them_in_a_recording_within_one(program, make, verb):
     assert many < 4.6 * few
 
 
-def test_so_does_writing_the_handles_of_an_outer_recording():
+def test_writing_handles_of_an_outer_recording_costs_time_in_proportion():
     def outer(x, n):
         arrays = [x * np.ones(4) for _ in range(n)]
 
