@@ -257,7 +257,7 @@ np.put($A, [2, 0, 2], $a)
 np.put($A, [1], $n)
 it = $A
   np.place(it, [True, False, True], it[::-1])
-np.putmask($A, [True, False, True], $a)
+np.putmask($A, [True, False, True], ($a).astype($A.dtype))
 $A.fill($n)
 $A.sort()
 np.fill_diagonal($W, $n)
