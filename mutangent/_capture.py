@@ -16,8 +16,9 @@ import attrs
 from ._arrays import is_on_device
 from ._conversions import follow_conversion, follow_known, is_known
 from ._errors import TracedValueError
-from ._fields import CapturedField, current, dict_field, enter, leave, schema_of, slot_field, true_dict
-from ._instance_dict import note_states, put_in_front, state_is_followed
+from ._fields import CapturedField, current, dict_field, enter, leave, slot_field, true_dict
+from ._instance_dict import put_in_front
+from ._instance_state import follow_state
 from ._overlay import PlainView
 from ._traced import TracedArray, given_out, has_open, primal
 
@@ -57,8 +58,7 @@ def capture_class(cls: C, **define_kwargs: Any) -> C:
     _capture_cached_properties(cls)
     if in_dict:
         put_in_front(cls)
-        note_states(cls)
-        _follow_state(cls)
+        follow_state(cls)
     if vars(cls).get("__hash__") is not None:
         setattr(cls, "__hash__", _hash_of_plain_values(vars(cls)["__hash__"]))  # noqa: B010 - a method of any class
     cls.__mutangent_captured__ = True  # type: ignore[attr-defined]
@@ -99,38 +99,6 @@ class _CachedProperty(CapturedField):
             return value
 
 
-def _follow_state(cls: Any) -> None:
-    """Let copies and pickles of a class with fields in `__dict__` see them; Python's own state is the true dict."""
-    if cls.__getstate__ is object.__getstate__:
-        cls.__getstate__ = _getstate
-    elif cls.__getstate__ is not _getstate and not hasattr(cls.__getstate__, "__mutangent_wrapped__"):
-        cls.__getstate__ = _with_followed_fields(cls.__getstate__)
-    if not hasattr(cls, "__setstate__"):
-        cls.__setstate__ = _setstate
-
-
-def _with_followed_fields(getstate: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A user's `__getstate__`, which may have asked `super().__getstate__()` for what is stored."""
-
-    @functools.wraps(getstate)
-    def followed_getstate(self: Any) -> Any:
-        with state_is_followed(self):
-            state = getstate(self)
-        schema = schema_of(type(self))
-        if current() is None or not isinstance(state, dict) or schema is None or schema.dict_of is None:
-            return state
-        stored = schema.dict_of(self)
-        if state is stored:
-            state = dict(state)
-        for name, field in schema.fields.items():
-            if name in state and name in stored and state[name] is stored[name]:
-                state[name] = CapturedField.__get__(field, self)
-        return state
-
-    followed_getstate.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
-    return followed_getstate
-
-
 def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int]:
     """Let a hash of fields see plain values inside a recording; traced ones are unhashable."""
 
@@ -146,26 +114,6 @@ def _hash_of_plain_values(original: Callable[[Any], int]) -> Callable[[Any], int
             leave(before)
 
     return hash_of_plain_values
-
-
-def _getstate(self: Any) -> dict[str, Any]:
-    schema = schema_of(type(self))
-    assert schema is not None
-    assert schema.dict_of is not None
-    state = {name: value for name, value in schema.dict_of(self).items() if name not in schema.fields}
-    for name, field in schema.fields.items():
-        try:
-            state[name] = CapturedField.__get__(field, self)
-        except AttributeError:
-            continue
-    return state
-
-
-def _setstate(self: Any, state: Any) -> None:
-    # A pair of dicts has what lies in slots in the second one.
-    for part in state if isinstance(state, tuple) else (state,):
-        for name, value in (part or {}).items():
-            object.__setattr__(self, name, value)
 
 
 def field(*, trainable: bool = True, metadata: dict[Any, Any] | None = None, **field_kwargs: Any) -> Any:

@@ -7,13 +7,9 @@ attribute access does, through the recording, so that `vars(obj)["x"]`, `obj.__d
 
 from __future__ import annotations
 
-import copyreg
 import gc
-import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from ._arrays import type_name
 from ._elsewhere import note_outside, open_recordings
@@ -69,63 +65,6 @@ def put_in_front(cls: type) -> None:
     cls.__mutangent_captured__ = True  # type: ignore[attr-defined]  # an assignment, so that Python's caches are renewed
 
 
-class _StateOfObject:
-    """What `object.__getstate__` comes by, which reads the true dict itself and then asks for each name in `__slotnames__`.
-
-    A name that is not set is passed over, so outside of recordings nothing changes.
-    """
-
-    def __get__(self, obj: Any, cls: type | None = None) -> Any:
-        overlay = current()
-        if (
-            obj is None
-            or overlay is None
-            or id(obj) in overlay.states_asked
-            or _goes_by_dir(sys._getframe(1))
-        ):
-            raise AttributeError(_STATE)
-        raise NotCapturedError(
-            f"object.__getstate__ was asked for the state of {type_name(obj)} in a recording. It reads the __dict__ "
-            "that lies below the recording, so what the recording has written is not in it and the rest would be "
-            "constants. Write `obj.__getstate__()`, `vars(obj)` or `copy.copy(obj)`."
-        )
-
-
-_STATE: Final = "__mutangent_state__"
-
-
-def _goes_by_dir(frame: FrameType) -> bool:
-    """Whether the code that comes by only looks through all names, as `inspect.getmembers` does."""
-    if frame.f_globals.get("__name__") == "inspect" or "dir" in frame.f_code.co_names:
-        return True
-    # Before Python 3.12 a comprehension has a frame of its own.
-    return frame.f_back is not None and "dir" in frame.f_back.f_code.co_names
-
-
-@contextmanager
-def state_is_followed(obj: Any) -> Iterator[None]:
-    """A block in which `object.__getstate__(obj)` may be called, because its answer will be seen to."""
-    overlay = current()
-    if overlay is None:
-        yield
-        return
-    overlay.states_asked.add(id(obj))
-    try:
-        yield
-    finally:
-        overlay.states_asked.discard(id(obj))
-
-
-def note_states(cls: Any) -> None:
-    """Let `object.__getstate__` of the instances of `cls` come by."""
-    names = vars(cls).get("__slotnames__")
-    names = copyreg._slotnames(cls) if names is None else names  # type: ignore[attr-defined]  # what Python itself calls
-    if _STATE not in names:
-        cls.__slotnames__ = [*names, _STATE]
-    setattr(cls, _STATE, _StateOfObject())
-
-
-with_fields_in_dict.append(note_states)
 # A class that inherits both a captured class and a plain one may find the plain one's `__dict__` first.
 with_fields_in_dict.append(put_in_front)
 

@@ -89,6 +89,8 @@ class Overlay:
     lifter: Lifter
     # Of the outermost overlay, once a field was read or written elsewhere while it waited.
     elsewhere: Elsewhere | None = None
+    # The object, if any, whose memory holds what the recording sees; see `_instance_state`.
+    stand_in: Any = None
 
     def __init__(self, outer: Overlay | None) -> None:
         self.outer = outer
@@ -97,9 +99,6 @@ class Overlay:
         self.log: dict[int, Record] = self.records  # the same records, kept after closing
         self.containers = Containers()
         self.dicts: dict[int, tuple[Any, Any]] = {}  # the `__dict__`s of objects that keep fields there
-        self.states_asked: set[int] = (
-            set()
-        )  # objects whose state somebody computes, who sees to it that it is followed
         self.closed = False
 
     # -- access ---------------------------------------------------------------------------------------------------

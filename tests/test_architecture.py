@@ -58,6 +58,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_fields",
             "_instance_dict",
             "_overlay",
+            "_instance_state",
             "_conversions",
             "_capture",
             "_mixed",

@@ -593,6 +593,35 @@ class OwnState:
 
 
 @mt.differentiable(slots=False)
+class ComputedState:
+    v: np.ndarray
+    cached: object = None
+
+    def __getstate__(self):
+        state = super().__getstate__().copy()
+        state["v"] = state["v"] * 3.0 + self.v
+        del state["cached"]
+        return {"inner": state, "items": tuple(object.__getstate__(self).items())}
+
+    def __setstate__(self, state):
+        vars(self).update(state["inner"])
+        self.cached = dict(state["items"])["v"]
+
+
+@mt.differentiable(slots=False)
+class StateThatChangesItsObject:
+    v: np.ndarray
+    copies: int = 0
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        state["copies"] = state["copies"] + 1  # of the object itself: it is its true dict
+        state["v"] = state["v"] * 2.0
+        self.note = "copied"
+        return state.copy()
+
+
+@mt.differentiable(slots=False)
 class OwnSetState:
     v: np.ndarray
 
@@ -642,16 +671,56 @@ class ReduceWithSlots(Note):
         return new, cls, (vars(self).copy(), {"note": self.note})
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_state_that_is_computed_from_the_true_one_is_followed(copied):
+    def loss(o):
+        o.v = o.v * 2.0
+        made = copied(o)
+        return np.sum(made.v * made.cached * o.v)
+
+    o = ComputedState(np.array([1.0, 2.0]))
+    value, slope = mt.value_and_grad(loss)(o)
+    assert value == 288.0  # 8 x * 2 x * 2 x
+    assert slope.v.tolist() == [96.0, 384.0]
+    assert o.v.tolist() == [2.0, 4.0]
+
+
+def test_a_state_that_changes_its_object_changes_it_in_a_recording_too():
+    def loss(o):
+        made = copy.copy(o)
+        return np.sum(made.v * o.v)
+
+    plain, recorded = (StateThatChangesItsObject(np.array([1.0, 2.0])) for _ in range(2))
+    value, slope = mt.value_and_grad(loss)(recorded)
+    assert value == loss(plain) == 20.0
+    assert slope.v.tolist() == [8.0, 16.0]
+    assert (recorded.copies, recorded.note, recorded.v.tolist()) == (1, "copied", [2.0, 4.0])
+    assert (plain.copies, plain.note, plain.v.tolist()) == (1, "copied", [2.0, 4.0])
+
+
+def test_the_state_of_an_object_that_was_made_in_the_recording_is_followed():
+    def loss(x):
+        made = copy.copy(ComputedState(x * 2.0))
+        return np.sum(made.v * made.cached)
+
+    x = np.array([1.0, 2.0])
+    assert mt.grad(loss)(x).tolist() == [32.0, 64.0]  # of 8 x * 2 x
+
+
 def _remade(cls, state):
     made = object.__new__(cls)
     made.__dict__.update(state)
     return made
 
 
+COPIED = [
+    *CLASSES,
+    *(OwnState, OwnSetState, InheritedState, OwnReduce, ReduceOfObject, ReduceWithSlots),
+]
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-@pytest.mark.parametrize(
-    "cls", [*CLASSES, OwnState, OwnSetState, InheritedState, OwnReduce, ReduceOfObject, ReduceWithSlots]
-)
+@pytest.mark.parametrize("cls", COPIED)
 def test_copies_are_followed(cls, copied):
     def loss(o):
         o.v = o.v * 2
@@ -662,9 +731,7 @@ def test_copies_are_followed(cls, copied):
     three_ways(make(cls), loss, NUMERICAL)
 
 
-@pytest.mark.parametrize(
-    "cls", [*CLASSES, OwnState, OwnSetState, InheritedState, OwnReduce, ReduceOfObject, ReduceWithSlots]
-)
+@pytest.mark.parametrize("cls", COPIED)
 def test_pickling_works_after_a_gradient_and_is_refused_within(cls):
     (o,) = make(cls)()
     mt.grad(lambda o: np.sum(o.v**2))(o)
