@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import warnings
 from threading import current_thread, get_ident
+from time import monotonic
 from typing import Any, Final
 from weakref import ref
 
@@ -21,8 +22,10 @@ open_recordings: Final[dict[int, ref[Any]]] = {}
 _WAITING: Final = frozenset(
     {"threading", "concurrent", "multiprocessing", "queue", "asyncio", "selectors", "joblib"}
 )
-# So often it is looked in vain whether a recording's thread waits: a look costs some microseconds.
+# So often it is looked in vain whether a recording's thread waits, and not more often than once in so many seconds: a look
+# costs some microseconds, and threads that have nothing to do with each other are not to feel it.
 _LOOKS: Final = 100
+_PAUSE: Final = 1e-3
 # So many fields are noted of one recording; each holds its object.
 _MOST: Final = 1000
 
@@ -30,11 +33,12 @@ _MOST: Final = 1000
 class Elsewhere:
     """What was done to fields elsewhere, while one recording waited."""
 
-    __slots__ = ("_looks", "_noted", "thread")
+    __slots__ = ("_looked", "_looks", "_noted", "thread")
 
     def __init__(self, thread: int) -> None:
         self.thread = thread
         self._looks = 0
+        self._looked = 0.0  # when it was looked last
         # By object and field. It holds the object, so that its id stays its own.
         self._noted: dict[tuple[int, str], tuple[Any, str]] = {}
 
@@ -43,10 +47,12 @@ class Elsewhere:
         if (id(obj), name) in self._noted or len(self._noted) == _MOST:
             return
         if not surely:
-            if self._looks == _LOOKS:
+            now = monotonic()
+            if self._looks == _LOOKS or now < self._looked + _PAUSE:
                 return
             if not _waits(self.thread):
                 self._looks += 1
+                self._looked = now
                 return
         where = "another task" if get_ident() == self.thread else f"the thread {current_thread().name}"
         self._noted[id(obj), name] = (obj, f"{'written' if written else 'read'} in {where}")
@@ -93,12 +99,14 @@ def _waits(thread: int) -> bool:
     return type(module) is str and module.partition(".")[0] in _WAITING
 
 
-def note_outside(obj: Any, name: str, written: bool = False) -> None:
-    """Note that a field was read or written where no recording is open, while some are open elsewhere."""
+def note_outside(obj: Any, name: str, written: bool = False, within: Any = None) -> None:
+    """Note that a field was read or written outside of recordings that are open elsewhere, `within` another one or none."""
     for key, known in list(open_recordings.items()):
         recording = known()
         if recording is None or recording.closed:
             open_recordings.pop(key, None)
+        elif within is not None and recording.thread == within.thread:
+            continue  # itself, or that of another task, which takes turns with it
         # A write matters to those that know the object, and nothing to one that is paused.
         elif recording.tape.entries is not None and (not written or id(obj) in recording.records):
             elsewhere_of(recording).note(obj, name, written=written)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ._arrays import ARRAYS, is_array, with_arrays, with_article
 from ._attributes import Attributes
-from ._elsewhere import Elsewhere
+from ._elsewhere import Elsewhere, note_outside, open_recordings
 from ._errors import NotCapturedError
 from ._fields import MISSING, CapturedField, Schema, is_captured, schema_of
 from ._structure import (
@@ -124,7 +124,11 @@ class Overlay:
         return self.first_read(obj, field)
 
     def _below(self, obj: Any, field: CapturedField) -> Any:
-        return field.raw_get(obj) if self.outer is None else self.outer.read(obj, field)
+        if self.outer is not None:
+            return self.outer.read(obj, field)
+        if len(open_recordings) > 1:
+            note_outside(obj, field.name, within=self)
+        return field.raw_get(obj)
 
     def _touch(self, obj: Any) -> Record:
         record = self.records.get(id(obj))
@@ -363,6 +367,8 @@ class Overlay:
             if value is not MISSING:
                 lowered = lowerer.lower(value)
                 if outer is None:
+                    if open_recordings:
+                        note_outside(obj, name, written=True, within=self)
                     field.raw_set(obj, lowered)
                 else:
                     outer.write(obj, field, lowered)

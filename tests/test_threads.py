@@ -151,6 +151,42 @@ def test_what_a_thread_writes_into_an_object_that_the_recording_knows_is_warned_
     assert (box.v, unknown.v) == (6.0, 8.0)
 
 
+def gradient_in_a_thread(box):
+    return in_thread(lambda: mt.grad(lambda o: o.v**3)(box).v)
+
+
+def tangent_in_a_thread(box):
+    return in_thread(lambda: mt.jvp(lambda o: o.v**3, (box,), (mt.Tangent(Box, v=1.0),))[1])
+
+
+def context_in_a_thread(box):
+    def work():
+        with mt.Context() as ctx:
+            out = box.v**3
+        return ctx.grad(out, box).v
+
+    return in_thread(work)
+
+
+@pytest.mark.parametrize("work", [gradient_in_a_thread, tangent_in_a_thread, context_in_a_thread])
+def test_a_recording_in_a_thread_that_another_one_waits_for_is_warned_of(work):
+    box = Box(2.0)
+    with pytest.warns(RuntimeWarning, match=r"Box\.v was read in the thread .+ while a recording waited"):
+        assert mt.grad(lambda o: o.v**2 + work(o))(box).v == 4.0
+
+
+def test_what_a_recording_in_a_thread_stores_while_another_one_waits_is_warned_of():
+    box = Box(2.0)
+
+    def loss(o):
+        before = o.v * 1.0
+        in_thread(lambda: mt.grad(lambda o: setattr(o, "v", 5.0) or o.v * 1.0)(o))
+        return o.v * before
+
+    with pytest.warns(RuntimeWarning, match=r"Box\.v was written in the thread .+ while a recording waited"):
+        mt.grad(loss)(box)
+
+
 def test_of_many_objects_that_a_thread_reads_few_are_held():
     boxes, box = [Box(float(k)) for k in range(3000)], Box(2.0)
 
@@ -255,6 +291,7 @@ def test_nothing_is_kept_of_recordings_that_have_ended():
     assert not open_recordings
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_another_thread_has_recordings_of_its_own():
     box = Box(2.0, 3.0)
 
@@ -269,6 +306,7 @@ def test_another_thread_has_recordings_of_its_own():
         assert mt.grad(loss)(box).v == 12.0
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_another_threads_commit_is_seen_by_reads_that_come_later():
     box = Box(2.0, 3.0)
 
@@ -389,6 +427,7 @@ def test_a_field_takes_no_traced_value_where_the_recording_is_not_open(run):
     assert other.v == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_two_threads_that_write_one_object_do_not_mix():
     box = Box(1.0)
     barrier = threading.Barrier(2)
