@@ -225,7 +225,8 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             return converter(shown, *extra)
         if value._tape.refusals != refusals:  # it caught our error, which no plain value raises
             return follow_conversion(value, lambda plain: converter(plain, *extra), what)
-        return made
+        # In `pause()` an array that was written lies elsewhere until the recording ends, and is known by the traced value.
+        return value if made is primal(value) and value._tape.all is not None else made
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return convert
@@ -258,7 +259,7 @@ def _wrap_hook(hook: Any, cls: type) -> Any:
             pass
         else:
             if value._tape.refusals == refusals:
-                return made
+                return value if made is primal(value) and value._tape.all is not None else made
         what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
         return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
 

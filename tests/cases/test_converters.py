@@ -676,6 +676,41 @@ def test_a_read_only_copy_stays_read_only():
     np.testing.assert_array_equal(mt.grad(lambda x: np.sum(C(x).x ** 2))(np.ones(2)), [2.0, 2.0])
 
 
+def as_given(v):
+    return np.asarray(v)
+
+
+@pytest.mark.parametrize("converter", [None, np.asarray, as_given, array_in_range])
+@pytest.mark.parametrize("as_hook", [False, True])
+def test_an_array_that_was_written_is_the_same_array_in_a_pause(converter, as_hook):
+    @mt.differentiable
+    class Holder:
+        v: object = (
+            mt.field(on_setattr=lambda _o, _a, v: v if converter is None else converter(v))
+            if as_hook
+            else mt.field(converter=converter)
+        )
+
+    def run(o, other, w):
+        o.v[:] = w
+        with mt.pause():
+            other.v = o.v
+        o.v[0] = 0.25
+        return np.sum(o.v**2)
+
+    places = []
+    for differentiated in (True, False):
+        o, other = Holder(np.ones(3)), Holder(np.zeros(1))
+        array = o.v
+        args = (o, other, np.array([0.5, 0.5, 1.0]))
+        if differentiated:
+            assert mt.grad(run, argnums=2)(*args).tolist() == [0.0, 1.0, 2.0]
+        else:
+            run(*args)
+        places.append((o.v is array, other.v is array, other.v.tolist()))
+    assert places[0] == places[1]
+
+
 def test_a_copy_in_a_pause_is_a_copy():
     @mt.differentiable
     class C:
