@@ -52,6 +52,9 @@ def constant_array(tape: Tape, array: Any) -> Any:
     handle = sleeping.sleepers.get(id(array))
     if handle is None:
         handle = sleeping.sleepers[id(array)] = new_traced(sleeping, -1, array)
+        inner = tape.inner
+        while inner is not None:
+            handle._how, inner = inner, inner.inner  # the innermost, in which it was made
         if tape.places is not None:
             tape.places.add_sleeper(array, handle)
     return handle
@@ -121,10 +124,47 @@ def innermost(value: Any, tape: Tape) -> Tape:
     return max([tape, *(traced._tape for traced in found)], key=lambda tape: tape.serial)
 
 
+def follower(x: TracedArray, value: Any) -> Tape:
+    """The recording that follows the write of `value` into `x`.
+
+    It is the innermost open one of that of `x`, those that trace `value`, and those that know the array by a handle of
+    their own, which has to show what was written.
+    """
+    tape = x._tape
+    found = innermost(value, tape)
+    inner = tape.inner
+    if inner is not None:
+        root = root_of(x)
+        while inner is not None:
+            if inner.serial > found.serial and _inner_leaf(root, inner) is not None:
+                found = inner
+            inner = inner.inner
+    return found
+
+
+def refuse_first_run(x: TracedArray) -> None:
+    """Raise if the first run of a checkpointed function, or a recording in it, writes an array from outside of it.
+
+    The second run would write it again.
+    """
+    inner = (x._tape.owner or x._tape).inner
+    while inner is not None:
+        if inner.copies is not None and not _is_made_in(root_of(x), inner):
+            raise written_by_other_name(describe(primal(x)))
+        inner = inner.inner
+
+
+def _is_made_in(root: TracedArray, inner: Tape) -> bool:
+    """Whether a value of an outer recording was computed while an inner one, a first run, was open."""
+    tape = root._tape
+    if tape.asleep:
+        made = getattr(root, "_how", None)
+        return type(made) is Tape and made.serial >= inner.serial
+    return type(root._node) is int and root._node >= inner.outside.get(tape.serial, root._node + 1)
+
+
 def borrow(root: TracedArray, inner: Tape) -> None:
     """Let a handle of an outer recording stand for a value of the inner one until that ends."""
-    if inner.copies is not None:
-        raise written_by_other_name(describe(primal(root)))
     leaf = _inner_leaf(root, inner)
     if leaf is None:
         leaf = new_constant(inner, detached(root))
@@ -169,11 +209,30 @@ def adopt_names(root: TracedArray) -> None:
         how: Any = same_array if part is whole else refuse_whole
         if inner.given is not None:
             how = refuse_in_checkpoint
-        elif part is not whole:
-            _lend(part, root, same_array, views)
+        if inner.given is None:
+            _lend_between(root, whole, part, how)
+            if part is not whole:
+                _lend(part, root, same_array, views)
         for name in names:
             _lend(name, root, how, views)
         source = origins[0] if origins else None
+
+
+def _lend_between(root: TracedArray, whole: TracedArray, part: TracedArray, how: Any) -> None:
+    """Lend the names too that recordings between an outer one and the inner one have for an array of the outer one."""
+    inner = root._tape
+    between = (whole._tape.owner or whole._tape).inner
+    while between is not None and between is not inner:
+        for source, its in ((whole, how), (part, same_array)):
+            leaf = _inner_leaf(source, between)
+            if leaf is None or root_of(leaf)._tape is inner:
+                continue
+            for name in _names_of(root_of(leaf)):
+                views = {
+                    id(view): (view, view._value, view._node) for view in views_of(name) if is_fresh(view)
+                }
+                _lend(name, root, its, views)
+        between = between.inner
 
 
 def _origin(root: TracedArray) -> Any:

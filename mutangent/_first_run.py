@@ -166,6 +166,11 @@ class FirstRun(Recording):
         self.tape.copies = {}
         frame: Any = self.outer
         self.tape.given = frame.arrays
+        outer: Any = frame
+        while outer is not None:
+            if isinstance(outer, Recording):
+                self.tape.outside[outer.tape.serial] = len(outer.tape.all or ())
+            outer = outer.outer
 
     def commit(self) -> None:
         frame: Any = self.outer

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ._adopted import adopt_names, borrow, innermost, is_read_within, leaf_of, wake
+from ._adopted import adopt_names, borrow, follower, is_read_within, leaf_of, refuse_first_run, wake
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
 from ._references import ALONE, COUNTS_REFERENCES
@@ -50,6 +50,13 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
     """`x[index] = value`."""
     require_writeable(x)
     tape = x._tape
+    if tape.inner is not None or (tape.asleep and tape.owner is not None and tape.owner.inner is not None):
+        refuse_first_run(x)
+    _assign(x, index, value)
+
+
+def _assign(x: TracedArray, index: Any, value: Any) -> None:
+    tape = x._tape
     if tape.all is None:
         _assign_closed(x, index, value)
         return
@@ -72,14 +79,14 @@ def assign(x: TracedArray, index: Any, value: Any) -> None:
             x._value[plain_index(index, x)] = lower(value, CLOSED)
             return
         wake(root)
-        assign(x, index, value)
+        _assign(x, index, value)
     elif tape.entries is None:
         if tape.pauses and type(value) is TracedArray:
             refuse_outside(tape.pauses)
         with unpaused(x):  # what is written in `pause()` is a constant
             _assign_open(x, index, lower(value, CLOSED))
     else:
-        inner = innermost(value, tape)
+        inner = follower(x, value)
         if inner is not tape:
             borrow(root_of(x), inner)
         _assign_open(x, index, value)
@@ -177,6 +184,7 @@ def take_over(x: TracedArray, made: Any) -> bool:
     tape = x._tape
     if (
         x._base is not None
+        or tape.inner is not None  # which may have to follow the write
         or type(tape.entries) is not list
         or not _is_fresh_like(made, x)
         or made._value.strides != x._value.strides
@@ -200,7 +208,13 @@ def write_view(x: TracedArray, made: Any) -> bool:
     False where the result does not fit as it is, or `x` is no view; `replace` does it then.
     """
     tape = x._tape
-    if x._base is None or tape.entries is None or not _is_fresh_like(made, x) or not x._value.flags.writeable:
+    if (
+        x._base is None
+        or tape.inner is not None
+        or tape.entries is None
+        or not _is_fresh_like(made, x)
+        or not x._value.flags.writeable
+    ):
         return False
     _write_through(x, made)
     return True
@@ -242,7 +256,10 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
         lowered = entry_of_lent(lowered)  # another name of the array, which has been borrowed for this write
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
-    buffer[lowered_index] = lowered
+    if type(buffer) is TracedArray:
+        _assign(buffer, lowered_index, lowered)
+    else:
+        buffer[lowered_index] = lowered
     saved = (lowered_index, shape)
     if tape.pushes:
         _let_reuse_tangent(root)

@@ -66,6 +66,7 @@ class Recording(Overlay):
             leaf_maker(self.entries, self.tape, self.looks_at_arrays), is_captured, self.containers
         )
         self._before: Any = None
+        self._beside: Tape | None = None  # what was open in the outer recording before, see `Tape.inner`
 
     def _followed(self, value: Any) -> Any:
         return constant_array(self.tape, value) if type(value) in ARRAYS else super()._followed(value)
@@ -73,14 +74,27 @@ class Recording(Overlay):
     def __enter__(self) -> Self:
         self.tape.recording = weakref.ref(self)
         self._before = enter(self)
-        if self.outer is None:
+        outer = self._outer_tape()
+        if outer is None:
             open_recordings[id(self)] = ref(self)
+        else:
+            self._beside, outer.inner = outer.inner, self.tape
         return self
+
+    def _outer_tape(self) -> Tape | None:
+        """The tape of the recording in which this one was opened."""
+        outer = self.outer
+        while outer is not None and not isinstance(outer, Recording):
+            outer = outer.outer
+        return None if outer is None else outer.tape
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         open_recordings.pop(id(self), None)
+        outer = self._outer_tape()
+        if outer is not None:
+            outer.inner, self._beside = self._beside, None
         if current() is not self:
             self.tape.close()
             self.close()
@@ -313,7 +327,8 @@ def _leaf_of_traced(
     entries: list[Entry], tape: Tape, value: TracedArray, looks_at_arrays: bool
 ) -> tuple[TracedArray, Leaf]:
     """The leaf of a value that an outer recording traces."""
-    entry = entry_of_lent(value) if value._tape.borrowed else None
+    # A handle that is lent to an inner recording; one that is lent to an outer one is a value of that.
+    entry = entry_of_lent(value) if value._tape.borrowed and value._tape.serial >= tape.serial else None
     if entry is None:
         if value._tape is tape:
             return value, Leaf(value._node, value._value)

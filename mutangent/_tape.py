@@ -95,6 +95,7 @@ class Tape:
         "entries",
         "exponential",
         "given",
+        "inner",
         "kept",
         "last_row",
         "leaf_ids",
@@ -103,6 +104,7 @@ class Tape:
         "locked",
         "mutable",
         "origins",
+        "outside",
         "owner",
         "pauses",
         "places",
@@ -134,7 +136,10 @@ class Tape:
         self.copies: dict[int, tuple[Any, Any]] | None = None
         # Of that run too: by the identity of an array, it, the caller's handle of it, and what the caller has in its place.
         self.given: dict[int, tuple[Any, Any, Any]] | None = None
+        # And how many entries each outer tape had before it, by their serial numbers.
+        self.outside: dict[int, int] = {}
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
+        self.inner: Tape | None = None  # of the recording that was opened in this one and goes on
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
         self.pauses: tuple[PausedBlock, ...] = ()
         self._constants: dict[int, tuple[Any, Contents]] = {}
@@ -268,7 +273,7 @@ class Tape:
             if not has_contents(array, before):
                 return array
         for handle, node in self._read_traced:
-            if not (handle._node is node or (type(node) is int and handle._node == node)):
+            if not is_same_node(handle._node, node):
                 return handle
         return None
 
@@ -315,6 +320,11 @@ class Tape:
     @property
     def is_open(self) -> bool:
         return self.entries is not None
+
+
+def is_same_node(a: Any, b: Any) -> bool:
+    """Whether two nodes are one; in forward mode they are tangents."""
+    return a is b or bool(type(a) is int and type(b) is int and a == b)
 
 
 def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for the common rule

@@ -536,3 +536,244 @@ def test_a_rule_that_reads_a_field_in_a_pause_has_second_derivatives():
     tangent, dx = mt.grad(slope, argnums=(0, 1))(Scale(0.7), 1.5)
     assert tangent.p == pytest.approx(4 * 1.5 * 0.7)
     assert dx == pytest.approx(2 * 0.49)
+
+
+# -- three recordings, of which each knows the array by a name of its own ---------------------------------------------
+
+
+def value_of(f, x):
+    return mt.value_and_grad(f)(x)[0]
+
+
+def slope_of(f, x):
+    return mt.jvp(f, (x,), (np.ones_like(x),))[0]
+
+
+def in_a_context(f, x):
+    with mt.Context() as context:
+        return f(context.watch(x))
+
+
+def plainly(f, x):
+    return f(x)
+
+
+def the_middle_one_reads_what_the_innermost_wrote(run, x):
+    a = x * 1.0
+
+    def middle(p):
+        def innermost(q):
+            q[:] = p * 2
+            return np.sum(p) * 100 + np.sum(q)
+
+        return run(innermost, a) + np.sum(p) * 10
+
+    return run(middle, a) + np.sum(a * x)
+
+
+def a_value_of_the_middle_one(run, x):
+    y, z = x * 1.0, x * 2.0
+
+    def middle(q):
+        a = y * 1.0
+
+        def innermost(p):
+            a[:] = 2 * q
+            return np.sum(p * x)
+
+        return run(innermost, a) + np.sum(a)
+
+    return run(middle, z)
+
+
+def a_value_of_the_outermost_one(run, x):
+    b = x * 1.0
+
+    def inner(q):
+        b[:] = 2 * x
+        return np.sum(q * x) + np.sum(b)
+
+    return run(inner, b) + np.sum(b)
+
+
+def a_constant_number(run, x):
+    b = x * 1.0
+    tail = b[1:]
+
+    def middle(p):
+        def innermost(q):
+            tail[:] = 3.0
+            return np.sum(q * x) + 10 * np.sum(p * p)
+
+        return run(innermost, b) + np.sum(tail)
+
+    return run(middle, b) + np.sum(b)
+
+
+def in_place_by_the_outermost_name(run, x):
+    b = x * 1.0
+
+    def middle(p):
+        def innermost(q):
+            nonlocal b
+            b *= x
+            return np.sum(q) + 10 * np.sum(p * p)
+
+        return run(innermost, p) + np.sum(p)
+
+    return run(middle, b) + np.sum(b)
+
+
+def the_middle_one_has_written_it(run, x):
+    a = x * 1.0
+
+    def middle(p):
+        p *= 2.0
+        return run(lambda r: np.sum(r * r), a)
+
+    return run(middle, a)
+
+
+def the_middle_one_writes_it_in_the_innermost(run, x):
+    v = x * 1.0
+
+    def middle(p):
+        def innermost(r):
+            p[...] *= 0.5
+            return np.sum(r * r)
+
+        return run(innermost, v) + np.sum(p)
+
+    return run(middle, v) + np.sum(v)
+
+
+def a_part_is_written(run, x):
+    a = x * 1.0
+
+    def middle(p):
+        def innermost(q):
+            q[0] = x[2] * 3
+            return np.sum(q)
+
+        return run(innermost, a[1:]) + np.sum(p * p)
+
+    return run(middle, a) + np.sum(a)
+
+
+def a_view_of_an_argument_that_was_written_before(run, x):
+    v = x * 1.0
+
+    def middle(b):
+        def first(c):
+            b[:] = c * 2
+            return np.sum(c)
+
+        def second(d):
+            e = d.view()
+            d[0] = 5.0
+            return np.sum(e * e)
+
+        return run(first, v) + run(second, b)
+
+    return run(middle, v) + np.sum(v)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        the_middle_one_reads_what_the_innermost_wrote,
+        a_value_of_the_middle_one,
+        a_value_of_the_outermost_one,
+        a_constant_number,
+        in_place_by_the_outermost_name,
+        the_middle_one_has_written_it,
+        the_middle_one_writes_it_in_the_innermost,
+        a_part_is_written,
+        a_view_of_an_argument_that_was_written_before,
+    ],
+)
+@pytest.mark.parametrize("run", [value_of, slope_of, in_a_context])
+def test_every_recording_that_knows_an_array_sees_what_is_written(program, run):
+    x = np.array([0.5, -0.8, 1.1])
+    value, slope = mt.value_and_grad(lambda x: program(run, x))(x)
+    np.testing.assert_allclose(value, program(plainly, x))
+    np.testing.assert_allclose(slope, mt.grad(lambda x: program(plainly, x))(x))
+
+
+def test_the_gradient_of_a_watched_array_that_the_middle_recording_writes_by_its_own_name():
+    def loss(run, x):
+        a = x * 1.0
+
+        def middle(p):
+            with mt.Context() as context:
+                q = context.watch(a)
+                p[0] += q[0]
+                y = np.sum(q * q)
+            return np.sum(context.grad(y, q)) + y
+
+        return run(middle, a)
+
+    x = np.array([1.0, 2.0])
+    value, slope = mt.value_and_grad(lambda x: loss(value_of, x))(x)
+    assert value == pytest.approx(16.0)
+    np.testing.assert_allclose(slope, [12.0, 6.0])
+    np.testing.assert_allclose(slope, mt.grad(lambda x: loss(plainly, x))(x))
+
+
+def twice_by_an_index(a):
+    a[...] *= 2.0
+
+
+def twice_by_the_operator(a):
+    a *= 2.0
+
+
+def twice_by_out(a):
+    np.multiply(a, 2.0, out=a)
+
+
+def twice_by_a_view(a):
+    tail = a[1:]
+    tail *= 2.0
+
+
+@pytest.mark.parametrize("write", [twice_by_an_index, twice_by_the_operator, twice_by_out, twice_by_a_view])
+@pytest.mark.parametrize("make_array", [lambda x: x * 1.0, np.ones_like, lambda x: Cell(x).v, lambda x: x])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_checkpointed_function_that_writes_an_array_of_an_outer_recording_is_refused(
+    write, make_array, deep
+):
+    def loss(x):
+        a = make_array(x)
+
+        def step(q):
+            write(a)
+            return np.sum(q)
+
+        within = (lambda q: value_of(step, q)) if deep else step
+        return value_of(mt.checkpoint(within), x * 1.0) + np.sum(a * x)
+
+    with pytest.raises(
+        mt.CheckpointError, match="neither an argument nor in a captured field but in a closure"
+    ):
+        mt.grad(loss)(np.array([0.5, -0.8, 1.1]))
+
+
+def test_a_checkpointed_function_writes_what_it_has_computed_from_an_outer_recording():
+    def loss(checkpoint, x):
+        def step(q):
+            sine = np.sin(x)
+            sine *= 2.0
+            sine[0] = 3.0
+            start = np.zeros_like(x)
+            start[0] = 2.0
+            start *= 2.0
+            return np.sum(q * q * sine) + np.sum(start * q)
+
+        return np.sum(mt.grad(checkpoint(step))(x * 1.0) * x)
+
+    x = np.array([0.5, -0.8, 1.1])
+    expected = loss(lambda f: f, x)
+    value, slope = mt.value_and_grad(lambda x: loss(mt.checkpoint, x))(x)
+    np.testing.assert_allclose(value, expected)
+    np.testing.assert_allclose(slope, mt.grad(lambda x: loss(lambda f: f, x))(x))
