@@ -25,6 +25,7 @@ from ._arrays import (
     type_name,
 )
 from ._errors import InPlaceError, MutangentError, RuleError
+from ._flat import few
 from ._operands import (
     NO_SETTINGS,
     STATIC,
@@ -283,7 +284,8 @@ def _apply_to_operands(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any])
     kept: list[Any] = []
     for k, value in enumerate(values):
         if k < operands and not keep[k + 1]:
-            kept.append(None if elementwise else spec_of(value))
+            passes = elementwise and row.selects and not mask >> k & 1
+            kept.append(few(value) if passes else None if elementwise else spec_of(value))
         elif mask >> k & 1:
             kept.append(value if elementwise else strong(value))
         else:
@@ -409,7 +411,10 @@ def _record(
     if kwargs:
         kwargs = {name: constant(tape, value) for name, value in kwargs.items()}
     if row.kind == "elementwise":
-        read = [value if keep[k + 1] else None for k, value in enumerate(kept)]
+        read = [
+            value if keep[k + 1] else few(value) if row.selects and layers[k] is None else None
+            for k, value in enumerate(kept)
+        ]
         return append(entries, tape, row, nodes, (y if keep[0] else None, *read), y, values)
     read = [value if k >= operands or keep[k + 1] else spec_of(values[k]) for k, value in enumerate(kept)]
     source = layers[0] if row.linear and mask == 1 else None
@@ -501,11 +506,17 @@ def _apply_sequence(row: Rule, tape: Tape, args: tuple[Any, ...], kwargs: dict[s
             if layer is None:
                 check_shadow(tape, value)
     nodes = tuple([-1 if layer is None else layer._node for layer in layers])
-    specs = tuple(
-        [spec_of(value) if hasattr(value, "shape") else spec_of(np.asarray(value)) for value in values]
-    )
+    specs = tuple([_spec_or_few(value, layer is None) for value, layer in zip(values, layers, strict=True)])
     saved = (None, (specs, *lower(args[1:], tape)), kwargs)
     return append(tape.entries, tape, row, (nodes,), saved, y, values)
+
+
+def _spec_or_few(value: Any, is_constant: bool) -> Any:
+    """What is kept of an item of a sequence: shape and dtype, and of a constant the numbers as well, if they are few."""
+    if not hasattr(value, "shape"):
+        value = np.asarray(value)
+    kept = few(value) if is_constant and type(value) is np.ndarray else None
+    return spec_of(value) if kept is None else kept
 
 
 def _as_positional(

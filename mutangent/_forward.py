@@ -304,7 +304,7 @@ def transpose(pull: Callable[[Any], Iterable[tuple[Any, Any]]], spec: Spec, like
 
 
 def _push_set_item(parents: Any, saved: Any, spec: Spec, like: Any, reuses: bool) -> Array | None:
-    index, _ = saved
+    index, _, _ = saved
     base, value = parents
     if not has_tangent(base) and not has_tangent(value):
         return None

@@ -23,6 +23,7 @@ import numpy as np
 from ._adopted import adopt_names, borrow, follower, is_read_within, leaf_of, refuse_first_run, wake
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
+from ._flat import few
 from ._references import ALONE, COUNTS_REFERENCES
 from ._shadow import check_shadow, copy_for_recomputation, entry_of_lent, first_name, shadow
 from ._suspended import refuse_outside
@@ -256,11 +257,11 @@ def _write_root(root: TracedArray, index: Any, value: Any) -> None:
         lowered = entry_of_lent(lowered)  # another name of the array, which has been borrowed for this write
     if type(lowered) is TracedArray and type(buffer) is not TracedArray:
         buffer = new_constant(lowered._tape, buffer)  # what is written is traced by an outer recording
+    saved = (lowered_index, shape, few(lowered) if layer is None else None)
     if type(buffer) is TracedArray:
         _assign(buffer, lowered_index, lowered)
     else:
         buffer[lowered_index] = lowered
-    saved = (lowered_index, shape)
     if tape.pushes:
         _let_reuse_tangent(root)
     nodes = (root._node, -1 if layer is None else layer._node)

@@ -58,9 +58,8 @@ class Special:
 
 LEAF: Final = Special("leaf")  # an entry value: nothing behind it
 INDEX: Final = Special("index")  # saved: the index
-SET_ITEM: Final = Special(
-    "set item"
-)  # saved: the index, and the shape of what was written if that was traced
+# Saved: the index, the shape of what was written if that was traced, and a constant of few numbers.
+SET_ITEM: Final = Special("set item")
 SCATTER: Final = Special("scatter")  # saved: the index; zeros with the operand added at the index
 CALL: Final = Special(
     "call"
@@ -529,7 +528,7 @@ def _pull_set_item(
 
     A buffer that this node owns is passed on to the array it was before, so T writes of one row each cost O(T).
     """
-    index, written_shape = saved
+    index, written_shape, _ = saved
     base, value = parents
     live = rest_of(entries, base, index, live, g)
     if issubclass(type(g), np.generic):

@@ -310,6 +310,104 @@ def test_the_root_of_squares_in_fields():
     np.testing.assert_array_equal(tangent.position, [0, 0])
 
 
+# Constants that come into an array of squares: the square of x[0] is 1, and all that is 0 is 0 by what they cancel.
+def put_in(x, c):
+    z = x * x
+    z[1] = c
+    return z
+
+
+def put_into_part(x, c):
+    z = x * x
+    z[1:2] = np.array([c])
+    return z
+
+
+def at_least(c):
+    return np.array([9.0, c, 9.0])
+
+
+BROUGHT_IN = {
+    "append": lambda x, c: np.append(x[::2] ** 2, c),
+    "concatenate": lambda x, c: np.concatenate([x[::2] ** 2, [c]]),
+    "concatenate, after many": lambda x, c: np.concatenate([x[::2] ** 2, np.zeros(40), [c]]),
+    "concatenate, among many": lambda x, c: np.concatenate([x[::2] ** 2, np.append(np.zeros(40), c)]),
+    "hstack": lambda x, c: np.hstack([x[::2] ** 2, np.full(1, c)]),
+    "block": lambda x, c: np.block([x[::2] ** 2, c]),
+    "stack": lambda x, c: np.stack([x[0] ** 2, c, x[2] ** 2]),
+    "vstack": lambda x, c: np.vstack([x[:1] ** 2, [c], x[2:] ** 2]),
+    "column_stack": lambda x, c: np.column_stack([x[:1] ** 2, [c]]),
+    "dstack": lambda x, c: np.dstack([x[:1] ** 2, [c]]),
+    "insert": lambda x, c: np.insert(x[::2] ** 2, 1, c),
+    "pad": lambda x, c: np.pad(x[:2] ** 2, 1, constant_values=(0, c))[[0, 1, 3]],
+    "set item": put_in,
+    "set part": put_into_part,
+    "where": lambda x, c: np.where(MASK, x * x, c),
+    "where with an array": lambda x, c: np.where(MASK, x * x, np.full(3, c)),
+    "where with zeros beside": lambda x, c: np.where(MASK, x * x, np.append([0.0, c], np.ones(1))),
+    "where, the other": lambda x, c: np.where(~MASK, np.float64(c), x * x),
+    "where, many": lambda x, c: np.where(np.arange(40) < 1, x[0] ** 2, np.where(np.arange(40) == 5, c, 0.0)),
+    "select": lambda x, c: np.select([MASK], [x * x], c),
+    "choose": lambda x, c: np.choose([0, 1, 0], [x * x, np.full(3, c)]),
+    "piecewise": lambda x, c: np.piecewise(x, [MASK, ~MASK], [np.square, c]),
+    "minimum": lambda x, c: np.minimum(x * x, at_least(c)),
+    "fmin": lambda x, c: np.fmin(at_least(c), x * x),
+    "clip": lambda x, c: np.clip(x * x, None, at_least(c)),
+    "np.min": lambda x, c: np.stack([x[0] ** 2, np.min(x * x, initial=c), x[2] ** 2]),
+    "np.max": lambda x, c: np.stack([x[0] ** 2, np.max(x * x, initial=c, where=False), x[2] ** 2]),
+    "a shape": lambda x, c: np.tile(np.where(MASK, x * x, c)[:, None], 2)[:, 1:],
+    "an array like it": lambda x, c: np.concatenate([x[:1] ** 2, (np.zeros_like(x) + c)[:1]]),
+    "a maximum of both": lambda x, c: np.maximum(np.where(MASK, x * x, c), np.where(MASK, x * x, c)),
+    "a power": lambda x, c: np.where(MASK, x * x, c) ** 1,
+    "a weight": lambda x, c: 0.5 * np.where(MASK, x * x, c) * np.exp(0 * x) * 2,
+    "a sum of two": lambda x, c: np.where(MASK, 0.5 * x * x, c) + np.where(MASK, 0.5 * x * x, 0.0),
+}
+SUMS = {
+    "np.sum": np.sum,
+    "np.mean": np.mean,
+    "np.cumsum": lambda z: np.cumsum(z)[-1],
+    "np.trace": lambda z: np.trace(np.diag(np.ravel(z))),
+    "dot": lambda z: np.ravel(z) @ np.ones(z.size),
+    "with a weight": lambda z: np.sum(2.0 * z / 2.0),
+    "axis": lambda z: np.sum(np.reshape(z, (1, -1)), axis=1)[0],
+    "sum": lambda z: sum(list(np.ravel(z))),
+    "np.add.reduce": lambda z: np.add.reduce(np.ravel(z)),
+    "np.dot with itself": lambda z: np.sum(np.ravel(z)) * np.sum(np.ravel(z)) ** 0 + 0.0,
+}
+
+
+@pytest.mark.parametrize("sum_of", SUMS)
+@pytest.mark.parametrize("way", BROUGHT_IN)
+def test_what_a_negative_constant_cancels_is_not_flat(way, sum_of):
+    u = lambda x: SUMS[sum_of](BROUGHT_IN[way](x, -1.0))
+    x = np.array([1.0, 0.0, 0.0])
+    assert u(x) == 0
+    for root in ROOTS.values():
+        assert is_open(gradient(lambda x: root(u(x)), x)[0])  # noqa: B023 - called at once
+
+
+# Of these it is known that the constant is not negative.
+KNOWN = BROUGHT_IN.keys() - {
+    *("concatenate, after many", "concatenate, among many", "pad", "choose", "piecewise", "where, many"),
+}
+
+
+@pytest.mark.parametrize("way", KNOWN)
+def test_constants_that_are_not_negative_leave_a_sum_flat(way):
+    f = lambda x: np.sqrt(np.sum(BROUGHT_IN[way](x, 0.0)))
+    np.testing.assert_array_equal(gradient(f, np.zeros(3)), np.zeros(3))
+
+
+# A weight that is traced gets nan from the root of -1.
+NEVER = {"pad", "a sum of two", "piecewise", "a weight"}
+
+
+@pytest.mark.parametrize("way", BROUGHT_IN.keys() - NEVER)
+def test_a_negative_constant_does_no_harm_to_its_neighbours(way):
+    f = lambda x: np.ravel(np.sqrt(BROUGHT_IN[way](x, -1.0)))[0]
+    np.testing.assert_array_equal(gradient(f, np.zeros(3)), np.zeros(3))
+
+
 # -- second derivatives ------------------------------------------------------------------------------------------------
 
 
@@ -553,6 +651,74 @@ def test_smooth_functions_of_roots_of_squares_are_those_of_the_squares(expressio
         second, right = mt.hessian(pairs[2][0])(x), mt.hessian(u)(x)
         known = np.isfinite(second)
         np.testing.assert_allclose(second[known], right[known], rtol=1e-8, atol=1e-9)
+
+
+squares = st.sampled_from(
+    [np.square, lambda x: x * x, lambda x: x**2, lambda x: np.abs(x) ** 3, lambda x: x * x * WEIGHTS]
+)
+moved = st.sampled_from(
+    [
+        lambda z: z,
+        np.flip,
+        lambda z: z[:3],
+        lambda z: z * 0.5,
+        lambda z: np.maximum(z, -1.0),
+        lambda z: np.minimum(z, 2.0),
+        lambda z: np.clip(z, -4.0, 4.0),
+        lambda z: np.append(z, 0.0),
+        lambda z: np.where(np.arange(np.size(z)) < 2, z, -1.0),
+        lambda z: np.concatenate([z, [-2.0]]),
+        lambda z: np.repeat(z, 2),
+        lambda z: np.ravel(np.stack([z, z * z])),
+        np.abs,
+        lambda z: z**3,
+        np.cumsum,
+    ]
+)
+
+
+@st.composite
+def sums_with_constants(draw, x):
+    """A function of a vector that adds up squares and constants; of several constants, the last makes the sum 0 at `x`."""
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        square, way = draw(squares), BROUGHT_IN[draw(st.sampled_from(sorted(BROUGHT_IN)))]
+        moves = draw(st.lists(moved, max_size=2))
+        parts.append((square, way, moves, draw(numbers)))
+    sum_of = SUMS[draw(st.sampled_from(sorted(SUMS)))]
+
+    def part(x, square, way, moves, c):
+        z = np.ravel(way(np.abs(x), c)) if square is np.square else np.ravel(way(x, c))
+        for move in moves:
+            z = move(z)
+        return np.append(z, square(x))
+
+    def total_without(x):
+        return sum_of(np.concatenate([part(x, *each) for each in parts]))
+
+    rest = draw(st.sampled_from([0.0, -float(total_without(x))]))
+    return draw(
+        st.sampled_from(
+            [
+                lambda x: total_without(x) + rest,
+                lambda x: np.sum(np.append(total_without(x), rest)),
+                lambda x: np.sum(np.where([True, False], total_without(x), rest)),
+                lambda x: np.minimum(x[0] ** 2, rest) + total_without(x),
+            ]
+        )
+    )
+
+
+@given(st.data(), st.lists(numbers, min_size=3, max_size=3))
+def test_under_a_root_a_finite_derivative_at_0_is_that_of_something_flat(data, point):
+    x = np.array(point)
+    with np.errstate(all="ignore"):
+        u = data.draw(sums_with_constants(x))
+        if u(x) != 0 or not np.all(np.isfinite(mt.grad(lambda x: np.sqrt(u(x)))(x))):
+            return
+        np.testing.assert_array_equal(mt.grad(u)(x), [0, 0, 0])
+        near = np.random.default_rng(1).normal(size=(20, 3)) * 1e-3
+        assert all(u(x + step) >= 0 for step in near)
 
 
 # -- powers with two operands ------------------------------------------------------------------------------------------
