@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._adopted import written_by_other_name
 from ._arrays import ARRAYS, describe, is_array, overlap
 from ._call import open_tape
 from ._errors import CheckpointError
@@ -30,7 +29,7 @@ from ._in_place import assign, note_twins
 from ._second_run import Recomputation, Sums
 from ._shadow import add_name, first_name, is_entry
 from ._structure import Containers, Description, Leaf, Lifter, Lowerer, by_key
-from ._tape import CALL, SET_ITEM, UNPACK, Tape
+from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, append_call, level_of, primal
 from ._views import register_view, root_of, source_of
 
@@ -148,7 +147,6 @@ class _Segment:
         )
         inside.remembered.note(self.recomputation.arguments, None, "an argument")
         inside.remembered.look_into(self.recomputation.function)
-        first_new = len(self.tape.all or ())
         before = enter(inside)
         try:
             with FirstRun() as first:
@@ -161,7 +159,8 @@ class _Segment:
             leave(before)
         inside.close()
         inside.remembered.settle()
-        self._refuse_writes_by_other_names(first_new)
+        for _, final in inside.rewritten:
+            self._refuse_traced(final)
         return self._append(result)
 
     def _append(self, result: Any) -> Any:
@@ -275,12 +274,6 @@ class _Segment:
                 "nor in a captured field but in a closure, a global or a default, or a result that was computed with "
                 "one, so the gradient of that value would be lost. Pass it as an argument, or hold it in a field."
             )
-
-    def _refuse_writes_by_other_names(self, first_new: int) -> None:
-        """A traced array of a closure that the function wrote: the second run could not write it again."""
-        for rule, _, _, shape, dtype in (self.tape.all or [])[first_new:]:
-            if rule is SET_ITEM:
-                raise written_by_other_name(f"an array of shape {shape} and dtype {dtype}")
 
     def _views_among(self, outputs: dict[int, tuple[Any, TracedArray, Leaf]]) -> dict[int, tuple[Any, Any]]:
         """The results that stay views of a given array or of another result: that array, and how they are made."""
