@@ -4,8 +4,9 @@ A symmetric matrix is one operand, although NumPy reads only one of its triangle
 and `eigvalsh` are symmetric (Hermitian), so that a step against the gradient leaves the matrix symmetric.
 
 Vectors are defined up to a sign or phase, and for equal eigenvalues or singular values up to a rotation. The cotangents
-are right for what does not depend on that choice. Where two values are equal, the cotangent of their vectors alone does not
-tell what that is, and the derivative is infinite or nan; vectors that nobody has used take no part in it.
+are right for what does not depend on that choice. Where two values are equal, or differ by a rounding error, the cotangent
+of their vectors alone does not tell what that is, and the derivative is infinite or nan; vectors that nobody has used take
+no part in it.
 
 A pullback needs the factors. So each decomposition is an operation with one array as its result, the factors below
 each other, and NumPy's function is composed of that and of the parts cut out of it, which say what takes part.
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, function
+from .._rulebook import composed, elementwise, function
 from .dispatch import dispatched, is_traced, plain
 from .linalg import adjoint
 
@@ -36,10 +37,35 @@ def on_diagonal(x: Any) -> Any:
     return x[..., None] * np.diag(np.ones_like(np.real(x), shape=(x.shape[-1],)))
 
 
-def reciprocal_gaps(values: Any) -> Any:
-    """1/(vⱼ - vᵢ), which may be infinite, and 0 on the diagonal."""
-    own = on_diagonal(np.ones_like(np.real(values)))
-    return (1 - own) / (values[..., None, :] - values[..., :, None] + own)
+def _over(parts: Any, gaps: Any, rounding: Any) -> Any:
+    lost = (np.absolute(gaps) <= rounding) & (parts != 0)
+    return parts / np.where(lost, 0, gaps)
+
+
+over = dispatched(_over)
+"""`parts` over `gaps`. A gap that is no larger than the rounding error counts as 0: its reciprocal may be anything.
+
+Where the part is exactly 0, as that of two vectors which nobody has used, a gap that is not 0 does no harm.
+"""
+
+elementwise(
+    over,
+    lambda t, _y, _parts, gaps, rounding: over(t, gaps, rounding),
+    lambda t, y, _parts, gaps, rounding: -over(t * y, gaps, rounding),
+    None,
+)
+
+
+def over_gaps(parts: Any, values: Any) -> Any:
+    """The elements ij of `parts` over the conjugate of vⱼ - vᵢ, which may be 0; and 0 on the diagonal."""
+    own = on_diagonal(np.ones_like(np.real(plain(values))))
+    gaps = values[..., None, :] - values[..., :, None] + own
+    count = values.shape[-1]
+    if count == 0:
+        return parts
+    size = np.absolute(plain(values))
+    rounding = (4 * count * np.finfo(size.dtype).eps) * np.max(size, axis=-1, keepdims=True)[..., None]
+    return over((1 - own) * parts, np.conj(gaps), rounding)
 
 
 def _rows(packed: Any, start: int, stop: int) -> Any:
@@ -108,7 +134,7 @@ def _eigh(a: Any, UPLO: Any) -> Any:
 
 def eigh_pullback(g: Any, y: Any, _a: Any, UPLO: Any, *, live: Any = None) -> Any:
     vectors, values = y[..., :-1, :], np.real(y)[..., -1, :]
-    turned = np.matmul(adjoint(vectors), g[..., :-1, :]) * reciprocal_gaps(values)
+    turned = over_gaps(np.matmul(adjoint(vectors), g[..., :-1, :]), values)
     turned = among(used(live, 0, values.shape[-1]), turned)
     inner = turned + on_diagonal(np.real(g)[..., -1, :])
     return symmetric(np.matmul(np.matmul(vectors, inner), adjoint(vectors)))
@@ -143,7 +169,7 @@ def eig_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
     vectors, values, back = y[..., :-1, :], y[..., -1, :], adjoint(y[..., :-1, :])
     inner = np.matmul(back, g[..., :-1, :])
     along = np.real(np.diagonal(inner, 0, -2, -1))[..., None, :]
-    inner = (inner - np.matmul(back, vectors) * along) * np.conj(reciprocal_gaps(values))
+    inner = over_gaps(inner - np.matmul(back, vectors) * along, values)
     inner = among(used(live, 0, values.shape[-1]), inner)
     return np.linalg.solve(back, np.matmul(inner + on_diagonal(g[..., -1, :]), back))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function, no_rule
-from .decompositions import among, on_diagonal, reciprocal_gaps, result_type, rows, used
+from .decompositions import among, on_diagonal, over_gaps, result_type, rows, used
 from .dispatch import dispatched, plain
 from .linalg import adjoint
 
@@ -97,7 +97,7 @@ def svd_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
     vectors = True if of_u is True else np.logical_or(of_u, of_v)
     # 1/(s²ⱼ - s²ᵢ), without the squares
     sums = row + column + on_diagonal(np.ones_like(s))
-    inner = among(vectors, (by_u * row + column * by_v) * reciprocal_gaps(s) / sums)
+    inner = among(vectors, over_gaps(by_u * row + column * by_v, s) / sums)
     inner = inner + on_diagonal(s_bar)
     if _a.dtype.kind == "c":  # the phase that U and V share
         inner = inner + on_diagonal(over(np.diagonal(by_u, 0, -2, -1), 2 * s, vectors))

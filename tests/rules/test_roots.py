@@ -764,6 +764,59 @@ def test_functions_of_a_matrix_with_equal_eigenvalues_have_no_wrong_derivative(f
     mt.testing.check_grads(lambda a: of_matrix(f)((a + a.T) / 2), (np.diag([1.0, 2.0, 3.0]),))
 
 
+TURN = np.linalg.qr(np.array([[3.0, 1.0, 0.0], [-1.0, 2.0, 1.0], [0.5, 0.0, 1.0]]))[0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8, 3e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("values", [[1.0, 2.0, 2.0], [3.0, 1e-18, 0.0], [-2.0, -2.0, 1.0], [2.0, 2.0, 2.0]])
+def test_eigenvalues_that_differ_by_rounding_count_as_equal(values, scale, dtype):
+    a = (scale * (TURN * np.array(values)) @ TURN.T).astype(dtype)
+    f = of_matrix(lambda x: np.exp(x / scale))
+    assert is_open(mt.grad(f)(a))
+    assert is_open(mt.jvp(f, (a,), (a + W.astype(dtype),))[1])
+    assert is_open(mt.hvp(f, (a,), (a,))[0])
+
+
+def test_singular_values_that_differ_by_rounding_count_as_equal():
+    a = (TURN * np.array([1.0, 2.0, 2.0])) @ TURN[:, [1, 2, 0]].T
+    first = lambda a: np.sum(W * (np.linalg.svd(a)[0][:, :1] @ np.linalg.svd(a)[2][:1]))
+    assert is_open(mt.grad(first)(a))
+    last = lambda a: np.sum(W * (np.linalg.svd(a)[0][:, 2:] @ np.linalg.svd(a)[2][2:]))
+    mt.testing.check_grads(last, (a,), order=1)
+
+
+def test_a_matrix_that_is_not_symmetric_with_nearly_equal_eigenvalues():
+    a = np.linalg.inv(W) @ (np.array([[1.0], [2.0], [2.0]]) * W)
+
+    def exponential(a):
+        values, vectors = np.linalg.eig(a)
+        return np.sum(W * np.real((vectors * np.exp(values)) @ np.linalg.inv(vectors)))
+
+    assert is_open(mt.grad(exponential)(a))
+
+
+def test_vectors_beside_nearly_equal_eigenvalues_have_derivatives():
+    x = np.cos(np.arange(16.0)).reshape(2, 8) + np.eye(2, 8)
+    weights = np.sin(np.arange(64.0)).reshape(8, 8)
+
+    def f(x):
+        top = np.linalg.eigh(x.T @ x)[1][:, -2:]
+        return np.sum(weights * (top @ top.T))
+
+    mt.testing.check_grads(f, (x,), order=1)
+    # Of gaps that are larger than rounding errors the derivative is known.
+    a = (TURN * np.array([1.0, 2.0, 2.0 + 1e-7])) @ TURN.T
+    a = (a + a.T) / 2
+    values, vectors = np.linalg.eigh(a)
+    e = np.exp(values)
+    same = np.eye(3, dtype=bool)
+    gaps = np.where(same, 1, values - values[:, None])
+    slopes = np.where(same, e, (e - e[:, None]) / gaps)
+    right = vectors @ (slopes * (vectors.T @ (W + W.T) @ vectors / 2)) @ vectors.T
+    np.testing.assert_allclose(mt.grad(of_matrix(np.exp))(a), right, atol=1e-6)
+
+
 def test_eigenvalues_alone_have_derivatives_where_they_are_equal():
     of_values = (
         lambda a: np.sum(np.linalg.eigh(a)[0] ** 2),
