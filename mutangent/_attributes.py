@@ -49,6 +49,13 @@ class Attributes:
         """The names of those in which a traced value lies now."""
         return [name for name, value in _now(self.obj).items() if holds_traced(value)]
 
+    def is_changed(self) -> bool:
+        """Whether one of them holds something else by now."""
+        now = _now(self.obj)
+        return any(
+            now.get(name, MISSING) is not self.before.get(name, MISSING) for name in {**now, **self.before}
+        )
+
     def restore(self) -> None:
         """Put all of them back as they were."""
         self._restore(dict.fromkeys([*_now(self.obj), *self.before]))

@@ -18,11 +18,11 @@ import math
 import operator
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ._arrays import ARRAYS, describe, is_array, overlap
 from ._call import open_tape
-from ._errors import CheckpointError
+from ._errors import CheckpointError, MutangentError
 from ._fields import current, enter, is_captured, leave
 from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
@@ -49,7 +49,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Notes
     -----
-    The function is called a second time for a gradient, over what the first call met. Objects do not notice, and generators
+    The function is called a second time for a gradient, over what the first call met, or at once if it raises after it has
+    written something, so that what was written stays. Objects do not notice, and generators
     of `numpy.random` and `random` draw the same numbers again, if an argument, a field, an object or the function's closure
     holds them. Printing happens twice. An iterator among the arguments or in a field is a `CheckpointError`, and so is a
     result of the second call that differs, because of a global variable or generator for example.
@@ -72,9 +73,17 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         tape = open_tape()
-        if tape is None or type(tape.entries) is not list:  # forward mode keeps nothing anyway
+        # Forward mode keeps nothing anyway.
+        if tape is None or type(tape.entries) is not list or tape.repeats:
             return function(*args, **kwargs)
-        return _Segment(tape, function).record(args, kwargs)
+        segment = _Segment(tape, function)
+        try:
+            return segment.record(args, kwargs)
+        except Exception as error:
+            if segment.raised is not error:
+                raise
+            segment.raised = None  # which keeps the values of the first run
+        return segment.repeat(args, kwargs)
 
     return checkpointed
 
@@ -138,6 +147,7 @@ class _Segment:
         self.inside = Inside(current(), tape)
         self.recomputation = Recomputation(function, self.inside)
         self.first = len(tape.kept)  # of the descriptions that this call keeps
+        self.raised: Exception | None = None  # after the function had written something
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
@@ -151,7 +161,7 @@ class _Segment:
         try:
             with FirstRun() as first:
                 lifted = first.lift(self.recomputation.given, "the arguments")[0]
-                result = self.recomputation.function(*lifted[0], **lifted[1])
+                result = self._call(first, lifted)
             result = first.lower(result)
             inside.copies = first.tape.copies or {}
             first.tape.discarded = True
@@ -162,6 +172,35 @@ class _Segment:
         for _, final in inside.rewritten:
             self._refuse_traced(final)
         return self._append(result)
+
+    def _call(self, first: FirstRun, lifted: tuple[Any, dict[str, Any]]) -> Any:
+        try:
+            return self.recomputation.function(*lifted[0], **lifted[1])
+        except MutangentError:
+            raise
+        except Exception as error:
+            if first.has_written():
+                self.raised = error
+            raise
+
+    def repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        """Run a function that raised again, as an ordinary one: what it writes before it raises stays.
+
+        The caller may catch the error, and go on with what was written.
+        """
+        self.inside.remembered.settle()
+        self.inside.remembered.put_back()
+        self.tape.repeats = True
+        try:
+            self.recomputation.function(*args, **kwargs)
+        finally:
+            self.tape.repeats = False
+        raise CheckpointError(
+            "a checkpointed function raised an error after it had written something, and did not when it was run again "
+            "to write that into the caller's recording. It depends on something that is neither an argument nor a captured "
+            "field: a global or closure variable that changed, a file, an iterator. Pass that as an argument, or hold it "
+            "in a field, or call the function without checkpoint."
+        )
 
     def _append(self, result: Any) -> Any:
         entries: Any = self.tape.entries

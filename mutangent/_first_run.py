@@ -172,6 +172,15 @@ class FirstRun(Recording):
                 self.tape.outside[outer.tape.serial] = len(outer.tape.all or ())
             outer = outer.outer
 
+    def has_written(self) -> bool:
+        """Whether the function has changed what was there before, of what a recording takes back if it raises."""
+        return (
+            bool(self.tape.shadowed)
+            or any(record.written and not record.born for record in self.log.values())
+            or any(made.is_changed() for made in self.containers.by_original.values())
+            or any(attributes.is_changed() for attributes in self._attributes())
+        )
+
     def commit(self) -> None:
         frame: Any = self.outer
         for root, array in self.tape.shadowed.values():

@@ -105,20 +105,25 @@ class Remembered:
     @contextmanager
     def as_met(self) -> Iterator[None]:
         """In this context every value has the state in which the first run met it."""
-        known = list(self.states.values())
         now = [
-            (value, kind_of(value).state_of(value)) for value, state in known if type(state) is not _Unchanged
+            (value, kind_of(value).state_of(value))
+            for value, state in self.states.values()
+            if type(state) is not _Unchanged
         ]
         try:
-            # Last what was met first: two generators may draw from the same bits, two arrays share memory.
-            for value, state in reversed(known):
-                if type(state) is _Unchanged:
-                    state.require(value)
-                else:
-                    kind_of(value).put_back(value, state)
+            self.put_back()
             yield
         finally:
             for value, state in reversed(now):
+                kind_of(value).put_back(value, state)
+
+    def put_back(self) -> None:
+        """Give every value the state in which the first run met it."""
+        # Last what was met first: two generators may draw from the same bits, two arrays share memory.
+        for value, state in reversed(list(self.states.values())):
+            if type(state) is _Unchanged:
+                state.require(value)
+            else:
                 kind_of(value).put_back(value, state)
 
     def _note_constant(self, value: Any, where: str) -> None:

@@ -109,6 +109,7 @@ class Tape:
         "places",
         "recording",
         "refusals",
+        "repeats",
         "returned",
         "serial",
         "shadowed",
@@ -137,6 +138,7 @@ class Tape:
         self.given: dict[int, tuple[Any, Any, Any]] | None = None
         # And how many entries each outer tape had before it, by their serial numbers.
         self.outside: dict[int, int] = {}
+        self.repeats = False  # while a checkpointed function that raised runs again, as an ordinary one
         self.discarded = False  # of the first run of a checkpointed function: its values mean nothing outside
         self.inner: Tape | None = None  # of the recording that was opened in this one and goes on
         # Blocks of `pause()` in generators and coroutines, which other code may run beside; see `_suspended`.
