@@ -142,6 +142,16 @@ def follower(x: TracedArray, value: Any) -> Tape:
     return found
 
 
+def concerns_inner(x: TracedArray) -> bool:
+    """Whether a recording that was opened in that of `x`, and goes on, has to follow what is written, or refuses it."""
+    inner = x._tape.inner
+    while inner is not None:
+        if inner.copies is not None or _inner_leaf(root_of(x), inner) is not None:
+            return True
+        inner = inner.inner
+    return False
+
+
 def refuse_first_run(x: TracedArray) -> None:
     """Raise if the first run of a checkpointed function, or a recording in it, writes an array from outside of it.
 
@@ -159,7 +169,7 @@ def _is_made_in(root: TracedArray, inner: Tape) -> bool:
     tape = root._tape
     if tape.asleep:
         made = getattr(root, "_how", None)
-        return type(made) is Tape and made.serial >= inner.serial
+        return isinstance(made, Tape) and made.serial >= inner.serial
     return type(root._node) is int and root._node >= inner.outside.get(tape.serial, root._node + 1)
 
 

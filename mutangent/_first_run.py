@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ._adopted import new_array
 from ._arrays import ARRAYS, copy_with_strides, is_array, overlap
 from ._call import Frame
 from ._contents import same_contents
@@ -183,6 +184,10 @@ class FirstRun(Recording):
 
     def commit(self) -> None:
         frame: Any = self.outer
+        for root, array in list(self.tape.shadowed.values()):
+            if type(array) in ARRAYS and id(array) not in frame.arrays and type(root._value) is TracedArray:
+                # It was made inside, and an outer recording traces what is in it from now on.
+                self.tape.shadowed[id(root)] = (root, new_array(array, root._value))
         for root, array in self.tape.shadowed.values():
             frame.views += [(view._value, array, _way_from_root(view)) for view in views_of(root)]
         # What a view of a written array shows is read before that array gets its contents.

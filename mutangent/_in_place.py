@@ -20,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ._adopted import adopt_names, borrow, follower, is_read_within, leaf_of, refuse_first_run, wake
+from ._adopted import (
+    adopt_names,
+    borrow,
+    concerns_inner,
+    follower,
+    is_read_within,
+    leaf_of,
+    refuse_first_run,
+    wake,
+)
 from ._arrays import ARRAYS, describe, index_for, is_array, namespace_of
 from ._errors import InPlaceError, TracedValueError
 from ._flat import few
@@ -185,7 +194,7 @@ def take_over(x: TracedArray, made: Any) -> bool:
     tape = x._tape
     if (
         x._base is not None
-        or tape.inner is not None  # which may have to follow the write
+        or (tape.inner is not None and concerns_inner(x))
         or type(tape.entries) is not list
         or not _is_fresh_like(made, x)
         or made._value.strides != x._value.strides
@@ -211,7 +220,7 @@ def write_view(x: TracedArray, made: Any) -> bool:
     tape = x._tape
     if (
         x._base is None
-        or tape.inner is not None
+        or (tape.inner is not None and concerns_inner(x))
         or tape.entries is None
         or not _is_fresh_like(made, x)
         or not x._value.flags.writeable

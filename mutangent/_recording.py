@@ -74,10 +74,10 @@ class Recording(Overlay):
     def __enter__(self) -> Self:
         self.tape.recording = weakref.ref(self)
         self._before = enter(self)
-        outer = self._outer_tape()
-        if outer is None:
+        if self.outer is None:
             open_recordings[id(self)] = ref(self)
-        else:
+        outer = self._outer_tape()
+        if outer is not None:
             self._beside, outer.inner = outer.inner, self.tape
         return self
 

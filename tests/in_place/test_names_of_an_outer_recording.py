@@ -768,7 +768,13 @@ def test_a_checkpointed_function_writes_what_it_has_computed_from_an_outer_recor
             start = np.zeros_like(x)
             start[0] = 2.0
             start *= 2.0
-            return np.sum(q * q * sine) + np.sum(start * q)
+
+            def within(q):
+                made = np.zeros_like(x)
+                made[1:] = np.exp(x[1:])
+                return np.sum(made * q)
+
+            return np.sum(q * q * sine) + np.sum(start * q) + mt.jvp(within, (q,), (q,))[1]
 
         return np.sum(mt.grad(checkpoint(step))(x * 1.0) * x)
 
@@ -777,3 +783,46 @@ def test_a_checkpointed_function_writes_what_it_has_computed_from_an_outer_recor
     value, slope = mt.value_and_grad(lambda x: loss(mt.checkpoint, x))(x)
     np.testing.assert_allclose(value, expected)
     np.testing.assert_allclose(slope, mt.grad(lambda x: loss(lambda f: f, x))(x))
+
+
+def fills_zeros(q):
+    made = np.zeros_like(q)
+    made[1:] = q[:2] ** 2
+    made *= 3.0
+    return made * q, made
+
+
+def fills_an_array_of_an_object(q):
+    cell = Cell(np.zeros(3))
+    cell.v[1:] = q[:2] ** 2
+    return cell.v * q, q
+
+
+def returns_a_view_of_what_it_filled(q):
+    made = np.zeros_like(q)
+    made[1:] = q[:2] ** 2
+    return made, made[::-1]
+
+
+@pytest.mark.parametrize("step", [fills_zeros, fills_an_array_of_an_object, returns_a_view_of_what_it_filled])
+@pytest.mark.parametrize("outer", [value_of, slope_of])
+def test_second_derivatives_of_a_checkpointed_function_that_fills_an_array_it_has_made(step, outer):
+    def loss(checkpoint, x):
+        def inner(p):
+            made, other = checkpoint(step)(p)
+            made[1] = p[2] ** 2
+            return np.sum(np.sin(made * other))
+
+        return np.sum(np.cos(mt.grad(inner)(x * 1.0)))
+
+    x = np.array([0.5, -0.8, 1.1])
+    np.testing.assert_allclose(
+        outer(lambda x: loss(mt.checkpoint, x), x), outer(lambda x: loss(plain_call, x), x)
+    )
+    np.testing.assert_allclose(
+        mt.grad(lambda x: loss(mt.checkpoint, x))(x), mt.grad(lambda x: loss(plain_call, x))(x)
+    )
+
+
+def plain_call(function):
+    return function
