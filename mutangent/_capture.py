@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import attrs
+import numpy as np
 
 from ._arrays import is_on_device
 from ._conversions import follow_conversion, follow_known, is_known
@@ -21,6 +22,7 @@ from ._instance_dict import put_in_front
 from ._instance_state import follow_state
 from ._overlay import PlainView
 from ._traced import TracedArray, given_out, has_open, primal
+from ._views import quiet_view, root_of, same_array, source_of
 
 C = TypeVar("C", bound=type)
 
@@ -225,11 +227,17 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             return converter(shown, *extra)
         if value._tape.refusals != refusals:  # it caught our error, which no plain value raises
             return follow_conversion(value, lambda plain: converter(plain, *extra), what)
-        # In `pause()` an array that was written lies elsewhere until the recording ends, and is known by the traced value.
-        return value if made is primal(value) and value._tape.all is not None else made
+        return _named_in_pause(value, made)
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return convert
+
+
+def _named_in_pause(value: TracedArray, made: Any) -> Any:
+    """What a converter made in `pause()`: of an array that was written another name, and not its new memory."""
+    if type(made) is not np.ndarray or made is not primal(value) or value._tape.all is None:
+        return made
+    return made if source_of(root_of(value)) is made else quiet_view(made, value, same_array)
 
 
 def _name_of(function: Any) -> str:
@@ -259,7 +267,7 @@ def _wrap_hook(hook: Any, cls: type) -> Any:
             pass
         else:
             if value._tape.refusals == refusals:
-                return value if made is primal(value) and value._tape.all is not None else made
+                return _named_in_pause(value, made)
         what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
         return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
 

@@ -711,6 +711,26 @@ def test_an_array_that_was_written_is_the_same_array_in_a_pause(converter, as_ho
     assert places[0] == places[1]
 
 
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("converter", [np.asarray, as_given, float])
+def test_what_is_converted_in_a_pause_is_a_constant(converter, written):
+    @mt.differentiable
+    class Holder:
+        v: object = mt.field(converter=converter)
+
+    def loss(o, other):
+        if written and converter is not float:
+            o.v[:] = o.v * 2.0
+        with mt.pause():
+            other.v = o.v
+        return np.sum(other.v * o.v)
+
+    value = 3.0 if converter is float else np.array([1.0, 3.0])
+    o, other = Holder(np.copy(value)[()]), Holder(np.zeros(1) if converter is not float else 0.0)
+    factor = 4.0 if written and converter is not float else 1.0
+    np.testing.assert_array_equal(mt.grad(loss)(o, other).v, factor * np.asarray(value))
+
+
 def test_a_copy_in_a_pause_is_a_copy():
     @mt.differentiable
     class C:
