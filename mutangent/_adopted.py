@@ -18,7 +18,7 @@ from ._arrays import ARRAYS, describe, is_differentiable
 from ._errors import CheckpointError, InPlaceError
 from ._shadow import Lent, add_name, check_shadow, detached, first_name, is_entry, is_same_array, places_of
 from ._tape import Tape
-from ._traced import TracedArray, collect, new_constant, new_traced, primal
+from ._traced import TracedArray, collect, new_constant, new_traced, note_maker, primal
 from ._views import (
     base_of,
     is_fresh,
@@ -52,9 +52,7 @@ def constant_array(tape: Tape, array: Any) -> Any:
     handle = sleeping.sleepers.get(id(array))
     if handle is None:
         handle = sleeping.sleepers[id(array)] = new_traced(sleeping, -1, array)
-        inner = tape.inner
-        while inner is not None:
-            handle._how, inner = inner, inner.inner  # the innermost, in which it was made
+        note_maker(handle, tape)
         if tape.places is not None:
             tape.places.add_sleeper(array, handle)
     return handle
@@ -167,10 +165,10 @@ def refuse_first_run(x: TracedArray) -> None:
 def _is_made_in(root: TracedArray, inner: Tape) -> bool:
     """Whether a value of an outer recording was computed while an inner one, a first run, was open."""
     tape = root._tape
-    if tape.asleep:
+    if tape.asleep or tape.pushes:
         made = getattr(root, "_how", None)
-        return isinstance(made, Tape) and made.serial >= inner.serial
-    return type(root._node) is int and root._node >= inner.outside.get(tape.serial, root._node + 1)
+        return type(made) is int and made >= inner.serial
+    return root._node >= inner.outside.get(tape.serial, root._node + 1)
 
 
 def borrow(root: TracedArray, inner: Tape) -> None:

@@ -13,7 +13,7 @@ from ._operands import NO_SETTINGS, as_operand, constant, refuse_nested, serial_
 from ._rulebook import Rule, no_rule, rule
 from ._shadow import check_shadow
 from ._tape import PRODUCT
-from ._traced import CLOSED, TracedArray, append, collect, level_of, lower
+from ._traced import CLOSED, TracedArray, append, collect, level_of, lower, note_maker
 
 _new: Final = object.__new__
 FLOATS: Final = frozenset({float, np.float64, np.float32, np.float16})
@@ -93,6 +93,8 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
         entries.append((row, parents, saved, shape, dtype))
     else:
         traced._node = entries.push(row, parents, saved, shape, dtype, y, (x, z))
+        if tape.inner is not None:
+            note_maker(traced, tape)
     return traced
 
 

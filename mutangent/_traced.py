@@ -332,7 +332,16 @@ def new_constant(tape: Tape, value: Any) -> TracedArray:
     if isinstance(tape.all, list):
         return append(tape.all, tape, LEAF, -1, None, value)
     node: Any = None  # in forward mode the node is the tangent
-    return new_traced(tape, node, value)
+    made = new_traced(tape, node, value)
+    note_maker(made, tape)
+    return made
+
+
+def note_maker(traced: TracedArray, tape: Tape) -> None:
+    """Note the innermost recording that is open where a handle is made whose node does not tell, by its serial number."""
+    inner = tape.inner
+    while inner is not None:
+        traced._how, inner = inner.serial, inner.inner
 
 
 def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:
@@ -364,6 +373,8 @@ def append(
         entries.append((rule, parents, saved, shape, dtype))
     else:  # forward mode, where the node is the tangent, or a recording that looks at its values
         traced._node = entries.push(rule, parents, saved, shape, dtype, value, operands)
+        if tape.inner is not None:
+            note_maker(traced, tape)
     return traced
 
 

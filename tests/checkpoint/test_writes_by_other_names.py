@@ -249,7 +249,7 @@ def test_an_array_of_its_own_is_written_in_every_way(write, kind):
 def test_an_array_computed_of_an_outer_recordings_closure_is_its_own(write):
     def loss(x):
         def checkpointed(p):
-            of_a_closure = x * 2.0
+            of_a_closure = np.sin(x[0]) * np.ones(3) + 2.0 * x
             constant = np.ones_like(x)
             write(of_a_closure)
             write(constant)
@@ -260,11 +260,12 @@ def test_an_array_computed_of_an_outer_recordings_closure_is_its_own(write):
     expected = lambda x: loss_without_checkpoint(write, x)
     x = np.array([2.0, 1.0, 3.0])
     np.testing.assert_allclose(mt.grad(loss)(x), mt.grad(expected)(x))
+    np.testing.assert_allclose(mt.jvp(loss, (x,), (x,)), mt.jvp(expected, (x,), (x,)))
 
 
 def loss_without_checkpoint(write, x):
     def plain(p):
-        of_a_closure = x * 2.0
+        of_a_closure = np.sin(x[0]) * np.ones(3) + 2.0 * x
         constant = np.ones_like(x)
         write(of_a_closure)
         write(constant)
@@ -291,7 +292,7 @@ def test_a_mask_made_like_a_closures_array_is_its_own():
 def test_what_it_writes_may_be_traced_by_an_outer_recording():
     def inner(q, scale):
         q[0] = q[1] * scale
-        made = q * 0.0
+        made = np.zeros_like(q)
         made[1:] += q[:2] * scale
         made *= q
         return np.sum(made) + np.sum(q)
