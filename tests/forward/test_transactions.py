@@ -239,6 +239,7 @@ def test_memory_does_not_depend_on_the_number_of_steps(program, steps):
 # ---------------------------------------------------------------- threads
 
 
+@pytest.mark.filterwarnings("ignore:.+ while a recording waited")
 def test_two_threads_push_through_one_object_by_themselves():
     m = Model(np.array([2.0, 3.0]), np.array([0.3, 0.2]), [])
     inside = threading.Barrier(2, timeout=30)
