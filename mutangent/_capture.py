@@ -22,7 +22,7 @@ from ._instance_dict import put_in_front
 from ._instance_state import follow_state
 from ._overlay import PlainView
 from ._traced import TracedArray, given_out, has_open, primal
-from ._views import quiet_view, root_of, same_array, source_of
+from ._views import quiet_view, same_array
 
 C = TypeVar("C", bound=type)
 
@@ -234,10 +234,10 @@ def _wrap_converter(converter: Any, where: str) -> Any:
 
 
 def _named_in_pause(value: TracedArray, made: Any) -> Any:
-    """What a converter made in `pause()`: of an array that was written another name, and not its new memory."""
+    """What a converter made in `pause()`: of an array that gives itself another name, since its memory may change."""
     if type(made) is not np.ndarray or made is not primal(value) or value._tape.all is None:
         return made
-    return made if source_of(root_of(value)) is made else quiet_view(made, value, same_array)
+    return quiet_view(made, value, same_array)
 
 
 def _name_of(function: Any) -> str:

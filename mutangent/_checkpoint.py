@@ -159,12 +159,15 @@ class _Segment:
         inside.remembered.look_into(self.recomputation.function)
         before = enter(inside)
         try:
-            with FirstRun() as first:
-                lifted = first.lift(self.recomputation.given, "the arguments")[0]
-                result = self._call(first, lifted)
-            result = first.lower(result)
-            inside.copies = first.tape.copies or {}
-            first.tape.discarded = True
+            first = FirstRun()
+            try:
+                with first:
+                    lifted = first.lift(self.recomputation.given, "the arguments")[0]
+                    result = self._call(first, lifted)
+                result = first.lower(result)
+                inside.copies = first.tape.copies or {}
+            finally:
+                first.tape.discarded = True  # what left by an error or a closure has no gradient, and says so
         finally:
             leave(before)
         inside.close()

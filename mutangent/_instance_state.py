@@ -12,6 +12,7 @@ import copyreg
 import functools
 import sys
 from collections.abc import Callable
+from sys import getrefcount
 from types import FrameType
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from ._arrays import type_name
 from ._errors import NotCapturedError
 from ._fields import CapturedField, Schema, current, enter, leave, schema_of, with_fields_in_dict
 from ._overlay import Overlay
+from ._references import ALONE, COUNTS_REFERENCES
 
 
 def follow_state(cls: Any) -> None:
@@ -64,23 +66,41 @@ def _setstate(self: Any, state: Any) -> None:
 
 
 def _with_stand_in(getstate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    # One that does not ask for the true state needs no stand-in, and may keep `self` where it likes.
+    asks = "__getstate__" in getattr(getattr(getstate, "__code__", None), "co_names", ())
+
     @functools.wraps(getstate)
     def followed_getstate(self: Any) -> Any:
         overlay = current()
         schema = schema_of(type(self))
-        if overlay is None or overlay.stand_in is self or schema is None or schema.dict_of is None:
+        if (
+            overlay is None
+            or overlay.stand_in is self
+            or schema is None
+            or schema.dict_of is None
+            or not asks
+        ):
             return getstate(self)
         shown = _values(self, schema)
         try:
             stand_in = _stand_in(self, schema, shown)
         except TypeError:  # an instance of a class in C, which has memory of its own
             return getstate(self)
-        before = enter(_StandIn(overlay, self, stand_in))
+        standing = _StandIn(overlay, self, stand_in)
+        del stand_in
+        before = enter(standing)
         try:
-            return getstate(stand_in)
+            state = getstate(standing.stand_in)
         finally:
             leave(before)
-            _take_over(self, stand_in, schema, shown)
+            _take_over(self, standing.stand_in, schema, shown)
+        if COUNTS_REFERENCES and getrefcount(standing.stand_in) > ALONE:
+            raise NotCapturedError(
+                f"{type_name(self)}.__getstate__ asks super() for the state and keeps the object itself, or a method of "
+                "it, in a recording, which shows it another object there. Write `vars(self).copy()` in place of "
+                "`super().__getstate__()`."
+            )
+        return state
 
     followed_getstate.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return followed_getstate

@@ -8,6 +8,7 @@ behind are seeds of the second one, and its tangents are contributions to what t
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._traced import primal
 
 # Multiples of these numbers modulo 1 have no pattern: the golden ratio and the root of 2.
+_LONGEST: Final = 1 << 18  # of longer arrays no weights are kept
 _STEPS: Final = (0.6180339887498949, 0.4142135623730951)
 
 
@@ -242,9 +244,10 @@ class Sums:
         plain = primal(value).reshape(-1)
         # In double precision: in its own, half precision overflows where there are many elements.
         wide = plain.astype(np.result_type(plain.dtype, np.float64), copy=False)
-        places = namespace_of(plain).arange(1, plain.size + 1)
+        library = namespace_of(plain)
+        weights = _weights if library is np and plain.size <= _LONGEST else _weights.__wrapped__
         with np.errstate(all="ignore"):
-            self.sums = [np.sum((2.0 * (places * step % 1.0) - 1.0) * wide) for step in _STEPS]
+            self.sums = [np.sum(each * wide) for each in weights(library, plain.size)]
             largest = np.max(np.abs(wide)) if plain.size else 0.0
             norm = np.sqrt(np.sum(np.abs(wide / largest) ** 2)) * largest if largest else 0.0
         self.allowed = _tolerance(plain.dtype) * norm
@@ -256,6 +259,13 @@ class Sums:
         return all(
             bool(np.isclose(first, again, rtol=0.0, atol=allowed, equal_nan=True)) for first, again in pairs
         )
+
+
+@functools.lru_cache(maxsize=8)
+def _weights(library: Any, size: int) -> list[Any]:
+    """The weights of the sums."""
+    places = library.arange(1, size + 1)
+    return [2.0 * (places * step % 1.0) - 1.0 for step in _STEPS]
 
 
 def _tolerance(kind: np.dtype[Any]) -> float:

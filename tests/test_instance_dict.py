@@ -685,6 +685,47 @@ def test_a_state_that_is_computed_from_the_true_one_is_followed(copied):
     assert o.v.tolist() == [2.0, 4.0]
 
 
+@mt.differentiable(slots=False, eq=False)
+class Parent:
+    w: np.ndarray
+    parent: object = None
+    kids: list = attrs.field(factory=list)
+
+    def __getstate__(self):
+        state = vars(self).copy()
+        state["kids"] = [kid for kid in self.kids if kid.parent is self]
+        return state
+
+
+def test_a_state_that_asks_for_the_object_itself_is_followed():
+    def loss(o, x):
+        for kid in o.kids:
+            kid.w = kid.w * x
+        return sum(np.sum(kid.w**2) for kid in copy.copy(o).kids)
+
+    root = Parent(np.ones(2))
+    root.kids.append(Parent(np.ones(2), root))
+    value, slope = mt.value_and_grad(loss, argnums=1)(root, np.array([1.0, 2.0]))
+    assert (value, slope.tolist()) == (5.0, [2.0, 4.0])
+
+
+@mt.differentiable(slots=False)
+class KeepsItself:
+    v: np.ndarray
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "me": self}
+
+
+def test_a_state_that_holds_a_stand_in_is_refused_with_what_to_write():
+    o = KeepsItself(np.ones(2))
+    with pytest.raises(
+        mt.NotCapturedError,
+        match=r"KeepsItself\.__getstate__ asks super\(\) .+ Write `vars\(self\)\.copy\(\)` in place",
+    ):
+        mt.grad(lambda o: np.sum(copy.copy(o).v))(o)
+
+
 def test_a_state_that_changes_its_object_changes_it_in_a_recording_too():
     def loss(o):
         made = copy.copy(o)

@@ -65,6 +65,10 @@ def over_gaps(parts: Any, values: Any) -> Any:
         return parts
     size = np.absolute(plain(values))
     rounding = (4 * count * np.finfo(size.dtype).eps) * np.max(size, axis=-1, keepdims=True)[..., None]
+    # Two values that are both rounding errors belong to a matrix of lower rank, which is mostly made of a product of its
+    # factors, ``X.T @ X`` for example: what is undefined cancels there.
+    none = size[..., None] <= rounding
+    rounding = np.where(none & np.swapaxes(none, -2, -1), 0, rounding)
     return over((1 - own) * parts, np.conj(gaps), rounding)
 
 

@@ -711,6 +711,25 @@ def test_an_array_that_was_written_is_the_same_array_in_a_pause(converter, as_ho
     assert places[0] == places[1]
 
 
+@pytest.mark.parametrize("converter", [None, np.asarray, as_given])
+def test_an_array_that_is_written_after_the_pause_is_written_by_all_its_names(converter):
+    @mt.differentiable
+    class Holder:
+        v: object = mt.field(converter=converter)
+
+    def run(o, x):
+        y = x * 1.0
+        with mt.pause():
+            o.v = y
+        y[1] = 7.0
+        return np.sum(o.v) * np.sum(x)
+
+    x = np.array([1.0, 2.0])
+    plain, recorded = Holder(np.ones(2)), Holder(np.ones(2))
+    assert mt.value_and_grad(run, argnums=1)(recorded, x)[0] == run(plain, x) == 24.0
+    assert recorded.v.tolist() == plain.v.tolist() == [1.0, 7.0]
+
+
 @pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("converter", [np.asarray, as_given, float])
 def test_what_is_converted_in_a_pause_is_a_constant(converter, written):

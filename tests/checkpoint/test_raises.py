@@ -266,3 +266,18 @@ def test_a_primitive_whose_rule_raises_leaves_nothing_behind_in_any_mode(mode):
     }[mode]
     assert run() == pytest.approx(np.sum(4.0 * X))
     np.testing.assert_array_equal(s.w, 2.0 * X)
+
+
+def test_a_value_that_leaves_by_the_error_is_refused_and_not_a_constant():
+    def loss(x):
+        @mt.checkpoint
+        def step(x):
+            raise StopIteration(x * x)
+
+        try:
+            step(x)
+        except StopIteration as error:
+            return error.value * 1.0
+
+    with pytest.raises(mt.CheckpointError, match="left it by a name"):
+        mt.grad(loss)(3.0)

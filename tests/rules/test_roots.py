@@ -769,13 +769,29 @@ TURN = np.linalg.qr(np.array([[3.0, 1.0, 0.0], [-1.0, 2.0, 1.0], [0.5, 0.0, 1.0]
 
 @pytest.mark.parametrize("scale", [1.0, 1e-8, 3e5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("values", [[1.0, 2.0, 2.0], [3.0, 1e-18, 0.0], [-2.0, -2.0, 1.0], [2.0, 2.0, 2.0]])
+@pytest.mark.parametrize("values", [[1.0, 2.0, 2.0], [-2.0, -2.0, 1.0], [2.0, 2.0, 2.0]])
 def test_eigenvalues_that_differ_by_rounding_count_as_equal(values, scale, dtype):
     a = (scale * (TURN * np.array(values)) @ TURN.T).astype(dtype)
     f = of_matrix(lambda x: np.exp(x / scale))
     assert is_open(mt.grad(f)(a))
     assert is_open(mt.jvp(f, (a,), (a + W.astype(dtype),))[1])
     assert is_open(mt.hvp(f, (a,), (a,))[0])
+
+
+def whitened(x):
+    values, vectors = np.linalg.eigh(x.T @ x)
+    return np.sum(np.tanh((vectors / np.sqrt(np.maximum(values, 0.0) + 1e-3)) @ vectors.T @ x.T))
+
+
+def smoothed(width):
+    places = np.linspace(0.0, 1.0, 40)
+    values, vectors = np.linalg.eigh(np.exp(-((places[:, None] - places) ** 2) / (2 * width * width)))
+    return np.sum((vectors.T @ np.sin(6 * places)) ** 2 / (values + 1e-2))
+
+
+def test_the_null_space_of_a_product_does_no_harm_to_the_derivative_by_its_factors():
+    mt.testing.check_grads(whitened, (np.random.default_rng(0).normal(size=(5, 10)),), order=1, rtol=1e-4)
+    mt.testing.check_grads(smoothed, (0.5,), order=1, rtol=1e-4)
 
 
 def test_singular_values_that_differ_by_rounding_count_as_equal():
