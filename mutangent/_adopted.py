@@ -207,17 +207,11 @@ def adopt_names(root: TracedArray) -> None:
     while type(source) is TracedArray and source._tape.all is not None and source._tape is not inner:
         whole, part = root_of(source), first_name(source)
         names = _names_of(whole)
-        views = {
-            id(view): (view, view._value, view._node)
-            for name in names
-            for view in views_of(name)
-            if is_fresh(view)
-        }
+        views = _fresh_views(names)
         origins = [origin for name in names if (origin := _origin(name)) is not None]
-        how: Any = same_array if part is whole else refuse_whole
-        if inner.given is not None:
-            how = refuse_in_checkpoint
+        how: Any = refuse_in_checkpoint
         if inner.given is None:
+            how = same_array if part is whole else refuse_whole
             _lend_between(root, whole, part, how)
             if part is not whole:
                 _lend(part, root, same_array, views)
@@ -236,11 +230,14 @@ def _lend_between(root: TracedArray, whole: TracedArray, part: TracedArray, how:
             if leaf is None or root_of(leaf)._tape is inner:
                 continue
             for name in _names_of(root_of(leaf)):
-                views = {
-                    id(view): (view, view._value, view._node) for view in views_of(name) if is_fresh(view)
-                }
-                _lend(name, root, its, views)
+                _lend(name, root, its, _fresh_views([name]))
         between = between.inner
+
+
+def _fresh_views(names: list[TracedArray]) -> dict[int, tuple[TracedArray, Any, Any]]:
+    """The views of some handles that are up to date, with their values and nodes, by their identity."""
+    fresh = [view for name in names for view in views_of(name) if is_fresh(view)]
+    return {id(view): (view, view._value, view._node) for view in fresh}
 
 
 def _origin(root: TracedArray) -> Any:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from types import CellType, CodeType
+from contextlib import suppress
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +39,7 @@ from ._arrays import (
 from ._contents import same_contents
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, enter, leave
-from ._overlay import Overlay, PlainView
+from ._overlay import Overlay, PassingOn, PlainView
 from ._tangent import children
 from ._traced import TracedArray, primal
 from ._views import layout_of
@@ -160,34 +161,25 @@ def _names(function: Any, names: set[str]) -> bool:
         if not names.isdisjoint(code.co_names):
             return True
         pending += [each.__globals__.get(name) for name in code.co_names]
-        pending += [cell.cell_contents for cell in each.__closure__ or () if _is_filled(cell)]
+        pending += held_in_closure(each)
     return False
 
 
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - to look is to try
-    except ValueError:
-        return False
-    return True
+def held_in_closure(function: FunctionType) -> list[Any]:
+    """The values of a function's closure, but for variables that have none yet."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found
 
 
-class _Noticing(Overlay):
-    """Hands everything on to the overlay below, but refuses numbers that a converter writes into fields."""
-
-    outer: Overlay
+class _Noticing(PassingOn):
+    """Refuses numbers that a converter writes into fields."""
 
     def __init__(self, outer: Overlay, what: str) -> None:
         super().__init__(outer)
         self._what = what
-
-    def peek(self, obj: Any, field: CapturedField) -> Any:
-        return self.outer.peek(obj, field)
-
-    def read(self, obj: Any, field: CapturedField) -> Any:
-        return self.outer.read(obj, field)
-
-    first_read = read
 
     def write(self, obj: Any, field: CapturedField, value: Any) -> None:
         for item in children(value) or [value]:
@@ -196,13 +188,7 @@ class _Noticing(Overlay):
                     f"{self._what} was given a plain value, since it asks for one, and wrote {describe(item)} into "
                     f"{type(obj).__name__}.{field.name}, which would have no gradient. {_INSTEAD}"
                 )
-        self.outer.write(obj, field, value)
-
-    def delete(self, obj: Any, field: CapturedField) -> None:
-        self.outer.delete(obj, field)
-
-    def meet(self, obj: Any) -> None:
-        self.outer.meet(obj)
+        super().write(obj, field, value)
 
 
 def _noticed(convert: Convert, shown: Any, what: str) -> Any:

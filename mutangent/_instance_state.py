@@ -1,9 +1,9 @@
 """The state of an object that keeps its fields in its `__dict__`, as `copy` and `pickle` ask for it.
 
 Python's own `object.__getstate__` reads the true dict, without asking anybody. So a captured class has a `__getstate__`
-that asks the recording. A user's own, which may call `super().__getstate__()`, is run on a *stand-in*: another instance,
-whose true dict holds what the recording sees, and whose fields are those of the object. By hand,
-`object.__getstate__(obj)` is refused.
+that asks the recording. A user's own that calls `super().__getstate__()` is run on a *stand-in*: another instance, whose
+true dict holds what the recording sees, and whose fields are those of the object. By hand, `object.__getstate__(obj)` is
+refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 from ._arrays import type_name
 from ._errors import NotCapturedError
 from ._fields import CapturedField, Schema, current, enter, leave, schema_of, with_fields_in_dict
-from ._overlay import Overlay
+from ._overlay import Overlay, PassingOn
 from ._references import ALONE, COUNTS_REFERENCES
 
 
@@ -28,7 +28,9 @@ def follow_state(cls: Any) -> None:
     _note_states(cls)
     if cls.__getstate__ is object.__getstate__:
         cls.__getstate__ = _getstate
-    elif cls.__getstate__ is not _getstate and not hasattr(cls.__getstate__, "__mutangent_wrapped__"):
+    elif _asks_for_the_true_state(cls.__getstate__) and not hasattr(
+        cls.__getstate__, "__mutangent_wrapped__"
+    ):
         cls.__getstate__ = _with_stand_in(cls.__getstate__)
     if not hasattr(cls, "__setstate__"):
         cls.__setstate__ = _setstate
@@ -65,21 +67,17 @@ def _setstate(self: Any, state: Any) -> None:
 # -- a `__getstate__` of the user's own --------------------------------------------------------------------------------
 
 
-def _with_stand_in(getstate: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    # One that does not ask for the true state needs no stand-in, and may keep `self` where it likes.
-    asks = "__getstate__" in getattr(getattr(getstate, "__code__", None), "co_names", ())
+def _asks_for_the_true_state(getstate: Any) -> bool:
+    """Whether a `__getstate__` calls another one. One that does not may keep `self` where it likes, and is run on it."""
+    return "__getstate__" in getattr(getattr(getstate, "__code__", None), "co_names", ())
 
+
+def _with_stand_in(getstate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(getstate)
     def followed_getstate(self: Any) -> Any:
         overlay = current()
         schema = schema_of(type(self))
-        if (
-            overlay is None
-            or overlay.stand_in is self
-            or schema is None
-            or schema.dict_of is None
-            or not asks
-        ):
+        if overlay is None or overlay.stand_in is self or schema is None or schema.dict_of is None:
             return getstate(self)
         shown = _values(self, schema)
         try:
@@ -136,10 +134,8 @@ def _take_over(obj: Any, stand_in: Any, schema: Schema, shown: dict[str, Any]) -
             object.__setattr__(obj, name, getattr(stand_in, name))
 
 
-class _StandIn(Overlay):
-    """Hands everything on to the overlay below, for the object in place of its stand-in."""
-
-    outer: Overlay
+class _StandIn(PassingOn):
+    """Means the object where its stand-in is asked for."""
 
     def __init__(self, outer: Overlay, obj: Any, stand_in: Any) -> None:
         super().__init__(outer)
@@ -148,23 +144,6 @@ class _StandIn(Overlay):
 
     def _meant(self, obj: Any) -> Any:
         return self._obj if obj is self.stand_in else obj
-
-    def peek(self, obj: Any, field: CapturedField) -> Any:
-        return self.outer.peek(self._meant(obj), field)
-
-    def read(self, obj: Any, field: CapturedField) -> Any:
-        return self.outer.read(self._meant(obj), field)
-
-    first_read = read
-
-    def write(self, obj: Any, field: CapturedField, value: Any) -> None:
-        self.outer.write(self._meant(obj), field, value)
-
-    def delete(self, obj: Any, field: CapturedField) -> None:
-        self.outer.delete(self._meant(obj), field)
-
-    def meet(self, obj: Any) -> None:
-        self.outer.meet(self._meant(obj))
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

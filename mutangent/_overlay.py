@@ -410,6 +410,33 @@ class PlainView(Overlay):
         self.lifter = Lifter(lambda value: (primal(value), None), is_captured, self.containers)
 
 
+class PassingOn(Overlay):
+    """Hands everything on to the overlay below. Subclasses change one thing about it."""
+
+    outer: Overlay
+
+    def _meant(self, obj: Any) -> Any:
+        """The object that is meant where `obj` is asked for."""
+        return obj
+
+    def peek(self, obj: Any, field: CapturedField) -> Any:
+        return self.outer.peek(self._meant(obj), field)
+
+    def read(self, obj: Any, field: CapturedField) -> Any:
+        return self.outer.read(self._meant(obj), field)
+
+    first_read = read
+
+    def write(self, obj: Any, field: CapturedField, value: Any) -> None:
+        self.outer.write(self._meant(obj), field, value)
+
+    def delete(self, obj: Any, field: CapturedField) -> None:
+        self.outer.delete(self._meant(obj), field)
+
+    def meet(self, obj: Any) -> None:
+        self.outer.meet(self._meant(obj))
+
+
 def _refuse_strays(attributes: Attributes) -> None:
     """Raise if traced values sit in attributes that capture does not follow."""
     strays = attributes.with_traced()

@@ -195,9 +195,7 @@ def _marks(live: Array) -> Array:
 
 def mask_like(g: Array, shape: tuple[int, ...]) -> Array:
     """A mask of `shape` that selects nothing, in the array library of `g`."""
-    while hasattr(g, "_value"):  # traced by an outer recording
-        g = g._value
-    return zeros(Spec(shape, np.dtype(np.bool_)), g)
+    return zeros(Spec(shape, np.dtype(np.bool_)), plain(g))
 
 
 def selects_elements(index: Any) -> bool:

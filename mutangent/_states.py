@@ -15,7 +15,6 @@ import sys
 from array import array as python_array
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,6 +23,7 @@ import numpy as np
 
 from ._arrays import is_plain_array
 from ._attributes import Attributes
+from ._conversions import held_in_closure
 from ._fields import schema_of
 from ._structure import CODE, COPIED_BYTES, contents, refill, same_parts
 from ._tangent import NoTangent, Tangent, ZeroTangent
@@ -102,11 +102,8 @@ def _objects_in(array: Any) -> list[Any]:
 
 
 def _closure_and_defaults(function: FunctionType) -> list[Any]:
-    found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # of a variable without a value
-            found.append(cell.cell_contents)
-    return found
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return [*defaults, *held_in_closure(function)]
 
 
 # The first that fits. A generator's children are counted, and that number cannot be put back: see `children_of`.
