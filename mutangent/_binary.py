@@ -16,7 +16,7 @@ from ._tape import PRODUCT
 from ._traced import CLOSED, TracedArray, append, collect, level_of, lower, note_maker
 
 _new: Final = object.__new__
-FLOATS: Final = frozenset({float, np.float64, np.float32, np.float16})
+_FLOATS: Final = frozenset({float, np.float64, np.float32, np.float16})
 
 
 def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, without calls
@@ -64,7 +64,7 @@ def apply_binary(  # noqa: C901, PLR0912, PLR0915 - the hot path: one function, 
                 check_shadow(tape, z)
             if keep_z:
                 z = tape.constant(z)
-        elif row.root is not None and type(z) in FLOATS and 0.5 <= z < 1:
+        elif row.root is not None and type(z) in _FLOATS and 0.5 <= z < 1:
             row = row.root
     elif mask == 2 and type(x) in ARRAYS:
         if tape.shadowed:

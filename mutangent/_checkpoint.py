@@ -50,10 +50,10 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     Notes
     -----
     The function is called a second time for a gradient, over what the first call met, or at once if it raises after it has
-    written something, so that what was written stays. Objects do not notice, and generators
-    of `numpy.random` and `random` draw the same numbers again, if an argument, a field, an object or the function's closure
-    holds them. Printing happens twice. An iterator among the arguments or in a field is a `CheckpointError`, and so is a
-    result of the second call that differs, because of a global variable or generator for example.
+    written something, so that what was written stays. Objects do not notice, and generators of `numpy.random` and `random`
+    draw the same numbers again, if an argument, a field, an object or the function's closure holds them. Printing happens
+    twice. An iterator among the arguments or in a field is a `CheckpointError`, and so is a result of the second call that
+    differs, because of a global variable or generator for example.
 
     Examples
     --------

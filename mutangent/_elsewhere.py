@@ -40,7 +40,7 @@ class Elsewhere:
         self._looks = 0
         self._looked = 0.0  # when it was looked last
         # By object and field. It holds the object, so that its id stays its own.
-        self._noted: dict[tuple[int, str], tuple[Any, str]] = {}
+        self._noted: dict[tuple[int, str], tuple[Any, str, bool]] = {}
 
     def note(self, obj: Any, name: str, surely: bool = False, written: bool = False) -> None:
         """Note what was done to a field, if it was by someone who works for the recording, which is known or looks so."""
@@ -55,17 +55,17 @@ class Elsewhere:
                 self._looked = now
                 return
         where = "another task" if get_ident() == self.thread else f"the thread {current_thread().name}"
-        self._noted[id(obj), name] = (obj, f"{'written' if written else 'read'} in {where}")
+        self._noted[id(obj), name] = (obj, where, written)
 
     def warn(self, obj: Any) -> None:
         """Warn, once, of the fields of an object that were read or written elsewhere."""
-        for key, (other, what) in list(self._noted.items()):
+        for key, (other, where, written) in list(self._noted.items()):
             if other is obj:
                 del self._noted[key]
-                means = _MEANS_A_WRITE if what.startswith("written") else _MEANS_A_READ
+                what, means = ("written", _MEANS_A_WRITE) if written else ("read", _MEANS_A_READ)
                 warnings.warn(
-                    f"{type(obj).__name__}.{key[1]} was {what} while a recording waited, {means}. Compute it in the "
-                    "thread and task of the recording, or let each thread call mutangent.grad itself and add the "
+                    f"{type(obj).__name__}.{key[1]} was {what} in {where} while a recording waited, {means}. Compute it in "
+                    "the thread and task of the recording, or let each thread call mutangent.grad itself and add the "
                     "gradients up. If it is meant to be a constant, wait for it inside `with mutangent.pause():`.",
                     RuntimeWarning,
                     stacklevel=_above_the_package(),

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
-from weakref import ref
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class Recording(Overlay):
         self.tape.recording = weakref.ref(self)
         self._before = enter(self)
         if self.outer is None:
-            open_recordings[id(self)] = ref(self)
+            open_recordings[id(self)] = self.tape.recording
         outer = self._outer_tape()
         if outer is not None:
             self._beside, outer.inner = outer.inner, self.tape

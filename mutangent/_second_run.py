@@ -26,8 +26,8 @@ from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._traced import primal
 
 # Multiples of these numbers modulo 1 have no pattern: the golden ratio and the root of 2.
-_LONGEST: Final = 1 << 18  # of longer arrays no weights are kept
 _STEPS: Final = (0.6180339887498949, 0.4142135623730951)
+_LONGEST: Final = 1 << 18  # of longer arrays no weights are kept
 
 
 class _SecondRun(Recording):
@@ -245,7 +245,7 @@ class Sums:
         # In double precision: in its own, half precision overflows where there are many elements.
         wide = plain.astype(np.result_type(plain.dtype, np.float64), copy=False)
         library = namespace_of(plain)
-        weights = _weights if library is np and plain.size <= _LONGEST else _weights.__wrapped__
+        weights = _kept_weights if library is np and plain.size <= _LONGEST else _weights
         with np.errstate(all="ignore"):
             self.sums = [np.sum(each * wide) for each in weights(library, plain.size)]
             largest = np.max(np.abs(wide)) if plain.size else 0.0
@@ -261,11 +261,14 @@ class Sums:
         )
 
 
-@functools.lru_cache(maxsize=8)
 def _weights(library: Any, size: int) -> list[Any]:
     """The weights of the sums."""
     places = library.arange(1, size + 1)
     return [2.0 * (places * step % 1.0) - 1.0 for step in _STEPS]
+
+
+# They cost more than the sums, and programs write arrays of few sizes.
+_kept_weights: Final = functools.lru_cache(maxsize=2)(_weights)
 
 
 def _tolerance(kind: np.dtype[Any]) -> float:

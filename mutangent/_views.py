@@ -267,7 +267,7 @@ def refresh_all(tape: Tape) -> None:
 def join(handle: TracedArray, root: TracedArray, how: Any = same_array) -> None:
     """Make `handle` a second name of `root`, because both stand for the same array; its views become views of that."""
     tape = root._tape
-    views = take_views(handle, handle._tape)
+    views = _take_views(handle, handle._tape)
     handle._base = root
     handle._how = how
     root = root_of(root)  # an inner recording may have borrowed it
@@ -278,12 +278,12 @@ def join(handle: TracedArray, root: TracedArray, how: Any = same_array) -> None:
 
 def move_views(root: TracedArray, before: Tape) -> None:
     """Let the views of a root that has come from another tape follow it."""
-    for view in take_views(root, before):
+    for view in _take_views(root, before):
         view._tape = root._tape
         forget_value(view, root)
 
 
-def take_views(root: TracedArray, tape: Tape) -> list[TracedArray]:
+def _take_views(root: TracedArray, tape: Tape) -> list[TracedArray]:
     """The views of a root, which its tape forgets."""
     stale = [] if tape.stale is None else tape.stale.take(root)
     return [*_alive(tape.views.pop(id(root), ())), *stale]
