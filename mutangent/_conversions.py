@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +39,7 @@ from ._contents import same_contents
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, enter, leave
 from ._overlay import Overlay, PassingOn, PlainView
+from ._states import held_in_closure
 from ._tangent import children
 from ._traced import TracedArray, primal
 from ._views import layout_of
@@ -163,15 +163,6 @@ def _names(function: Any, names: set[str]) -> bool:
         pending += [each.__globals__.get(name) for name in code.co_names]
         pending += held_in_closure(each)
     return False
-
-
-def held_in_closure(function: FunctionType) -> list[Any]:
-    """The values of a function's closure, but for variables that have none yet."""
-    found = []
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):
-            found.append(cell.cell_contents)
-    return found
 
 
 class _Noticing(PassingOn):

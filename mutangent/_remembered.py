@@ -9,7 +9,6 @@ which the first one met it (`_states`). What has a state that cannot be put back
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -17,16 +16,22 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array, type_name
-from ._attributes import Attributes
 from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
 from ._errors import CheckpointError
-from ._states import MOST, children_of, draws_for_good, has_state, is_iterator, is_writeable, kind_of
+from ._states import (
+    CONSTANTS,
+    children_of,
+    draws_for_good,
+    has_state,
+    is_iterator,
+    is_writeable,
+    kind_of,
+    states_of,
+)
 from ._structure import Child, Containers, Description, Group, by_key, is_followed_as_whole
-from ._traced import TracedArray
 
 # Up to so many bytes an array is copied, wherever it was met.
 SHORT: Final = 1 << 10
-_CONSTANTS: Final = {float, int, complex, str, bytes, bool, type(None), type, TracedArray}
 
 
 class Remembered:
@@ -54,7 +59,7 @@ class Remembered:
                     pending += zip(description.items, by_key(description.model).values(), strict=True)
             elif type(description) is Child:
                 self.note_object(description.primal)
-            elif description is None and type(value) not in _CONSTANTS:
+            elif description is None and type(value) not in CONSTANTS:
                 self._note_constant(value, where)
 
     def note_object(self, obj: Any) -> None:
@@ -64,19 +69,8 @@ class Remembered:
 
     def look_into(self, *values: Any) -> None:
         """Note values that a recording does not follow, and what they lead to: what is near comes first."""
-        pending = deque(values)
-        looked_at = 0
-        while pending and looked_at < MOST:
-            value = pending.popleft()
-            if type(value) in _CONSTANTS or id(value) in self._seen:
-                continue
-            looked_at += 1
-            self._seen[id(value)] = value
-            state = self._keep_state(value) if has_state(value) else None
-            if type(state) is Attributes:
-                pending += state.before.values()
-            else:
-                pending += kind_of(value).parts_of(value)
+        for value, state in states_of(values, self._seen):
+            self._keep_state(value, state)
 
     def original_of(self, value: Any) -> Any:
         """The value of which `value` is the working copy; itself if it is none."""
@@ -149,7 +143,8 @@ class Remembered:
             )
         if kind_of(value).is_buffer and is_writeable(value):  # of any size
             self._held.add(id(value))
-            self._keep_state(value)
+            if not has_state(value):
+                self._keep_state(value, kind_of(value).state_of(value))
         self.look_into(value)
 
     def _is_long(self, array: Any) -> bool:
@@ -157,13 +152,12 @@ class Remembered:
         longest = COMPARED_BYTES if id(array) in self._held else SHORT
         return array.nbytes > longest and not array.dtype.hasobject and not is_on_device(array)
 
-    def _keep_state(self, value: Any) -> Any:
-        """The state in which a value was met first."""
+    def _keep_state(self, value: Any, state: Any) -> None:
+        """Keep the state in which a value was met first."""
         if id(value) not in self.states:
-            self.states[id(value)] = (value, kind_of(value).state_of(value))
+            self.states[id(value)] = (value, state)
             if children_of(value) is not None:
                 self._children.append((value, children_of(value)))
-        return self.states[id(value)][1]
 
 
 class _Unchanged:

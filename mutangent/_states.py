@@ -14,7 +14,8 @@ import random
 import sys
 from array import array as python_array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,15 +24,17 @@ import numpy as np
 
 from ._arrays import is_plain_array
 from ._attributes import Attributes
-from ._conversions import held_in_closure
 from ._fields import schema_of
 from ._structure import CODE, COPIED_BYTES, contents, refill, same_parts
 from ._tangent import NoTangent, Tangent, ZeroTangent
+from ._traced import TracedArray
 
 # What holds more values is data, as an array of more than `COPIED_BYTES` is.
 MOST: Final = 1000
 # Objects of these libraries stand for what the computer does, such as threads, queues and files, or for derivatives.
 _OTHERS: Final = (sys.stdlib_module_names - {"collections", "types"}) | {"mutangent"}
+# Values of which nothing is asked.
+CONSTANTS: Final = {float, int, complex, str, bytes, bool, type(None), type, TracedArray}
 
 
 class Kind(NamedTuple):
@@ -99,6 +102,15 @@ def _put_bits(bits: Any, state: Any) -> None:
 
 def _objects_in(array: Any) -> list[Any]:
     return list(array.flat) if array.dtype.kind == "O" and array.size <= MOST else []
+
+
+def held_in_closure(function: FunctionType) -> list[Any]:
+    """The values of a function's closure, but for variables that have none yet."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found
 
 
 def _closure_and_defaults(function: FunctionType) -> list[Any]:
@@ -177,6 +189,27 @@ def has_state(value: Any) -> bool:
     """Whether a value has a state that can be put back. What is large has none: it is data."""
     kind = kind_of(value)
     return kind.is_small(value) and not (kind.is_buffer and not is_writeable(value))
+
+
+def states_of(values: Iterable[Any], seen: dict[int, Any]) -> Iterator[tuple[Any, Any]]:
+    """Each value that has a state, with it, and those that they lead to: what is near comes first.
+
+    `seen` holds what was looked at already, by its identity.
+    """
+    pending = deque(values)
+    looked_at = 0
+    while pending and looked_at < MOST:
+        value = pending.popleft()
+        if type(value) in CONSTANTS or id(value) in seen:
+            continue
+        looked_at += 1
+        seen[id(value)] = value
+        kind = kind_of(value)
+        state = None
+        if has_state(value):
+            state = kind.state_of(value)
+            yield value, state
+        pending += state.before.values() if type(state) is Attributes else kind.parts_of(value)
 
 
 def is_writeable(buffer: Any) -> bool:

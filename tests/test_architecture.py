@@ -59,6 +59,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_instance_dict",
             "_overlay",
             "_instance_state",
+            "_states",
             "_conversions",
             "_capture",
             "_mixed",
@@ -69,7 +70,6 @@ FLOORS: list[tuple[int, set[str]]] = [
         5,
         {
             "_call",
-            "_states",
             "_remembered",
             "_first_run",
             "_second_run",
