@@ -1,0 +1,195 @@
+"""Which names a piece of code loads, and what it does with each value first. Nothing is run: it is read from the bytecode.
+
+Most uses of a value read what is in it. A few do not: an assignment to an attribute, a comparison with `is`. Where a value
+is an argument of a call, it depends on what is called. To see what becomes of a load, the stack of the interpreter is
+followed along a straight line of code. Where lines meet, and at instructions that are seldom beside a plain name, it is
+given up, and the load is one that reads.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import weakref
+from types import CodeType
+from typing import Any, Final
+
+GLOBAL: Final = "global"
+CELL: Final = "cell"  # a variable of a function around this one, or one that a function within this one has
+LOCAL: Final = "local"
+
+READ: Final = "read"
+STORED: Final = "stored"  # into an attribute
+COMPARED: Final = "compared"  # by `is`
+GIVEN: Final = "given"  # as an argument
+
+_LOADS: Final = {
+    "LOAD_NAME": GLOBAL,
+    "LOAD_FROM_DICT_OR_GLOBALS": GLOBAL,
+    "LOAD_DEREF": CELL,
+    "LOAD_CLASSDEREF": CELL,
+    "LOAD_FROM_DICT_OR_DEREF": CELL,
+    "LOAD_FAST": LOCAL,
+    "LOAD_FAST_CHECK": LOCAL,
+}
+_STORES: Final = {
+    "STORE_GLOBAL": GLOBAL,
+    "DELETE_GLOBAL": GLOBAL,
+    "STORE_DEREF": CELL,
+    "DELETE_DEREF": CELL,
+}
+# How many values an instruction takes from the stack, beside one for each unit of its argument, and how many it puts there.
+_TAKES: Final = {
+    "CALL": (2, 1),
+    "CALL_KW": (3, 1),
+    "BUILD_TUPLE": (0, 1),
+    "BUILD_LIST": (0, 1),
+    "BUILD_SET": (0, 1),
+    "BUILD_SLICE": (0, 1),
+}
+_EFFECTS: Final = {
+    **dict.fromkeys(["CACHE", "NOP", "RESUME", "PRECALL", "KW_NAMES", "EXTENDED_ARG"], (0, 0)),
+    **dict.fromkeys(["PUSH_NULL", "LOAD_CONST"], (0, 1)),
+    **dict.fromkeys(["BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"], (2, 1)),
+    **dict.fromkeys(["UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT", "TO_BOOL"], (1, 1)),
+    **dict.fromkeys(["POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"], (1, 0)),
+    "STORE_ATTR": (2, 0),
+    "STORE_SUBSCR": (3, 0),
+}
+
+
+class Load:
+    """One place in the code at which a name is loaded."""
+
+    __slots__ = ("attributes", "callee", "kind", "line", "name", "offset", "use")
+
+    def __init__(self, kind: str, name: str, line: int | None, offset: int) -> None:
+        self.kind = kind
+        self.name = name
+        self.line = line
+        self.offset = offset
+        self.attributes: tuple[str, ...] = ()  # that are taken of the value at once, one of the other
+        self.use = READ
+        self.callee: Load | None = None  # of a value that is given, what it is given to, if that is a name
+
+
+class Loads:
+    """What a code object loads and stores, without the code objects within it."""
+
+    __slots__ = ("attributes", "loads", "own", "stored", "within")
+
+    def __init__(self, code: CodeType) -> None:
+        self.loads: list[Load] = []
+        self.stored: set[tuple[str, str]] = set()  # kinds and names
+        self.own: set[str] = set()  # names of a class body, or of a module
+        self.attributes = frozenset(code.co_names)  # among others
+        self.within: list[tuple[int, CodeType]] = []  # with the offset at which each is loaded
+        _Follower(self).follow(code)
+
+
+_known: Final[dict[int, tuple[Any, Loads]]] = {}
+
+
+def loads_of(code: CodeType) -> Loads:
+    """What a code object loads and stores. Looked at once for each code object."""
+    key = id(code)  # two codes may be equal, and comparing them takes long
+    known = _known.get(key)
+    if known is None:
+        loads = Loads(code)
+        known = _known[key] = (weakref.ref(code, lambda _: _known.pop(key, None)), loads)
+    return known[1]
+
+
+class _Follower:
+    """The stack of the interpreter along the code: a load where it is known that a value is that of a name."""
+
+    def __init__(self, found: Loads) -> None:
+        self.found = found
+        self.stack: list[Load | None] = []
+
+    def follow(self, code: CodeType) -> None:
+        """Note what a code object loads and stores."""
+        for instruction in dis.get_instructions(code):
+            if instruction.is_jump_target:
+                self.stack.clear()
+            name, value = instruction.opname, instruction.argval
+            if not self._load(instruction):
+                self._pass(instruction)
+            if name in _STORES:
+                self.found.stored.add((_STORES[name], value))
+            elif name == "STORE_NAME":
+                self.found.own.add(value)
+            if type(value) is CodeType:
+                self.found.within.append((instruction.offset, value))
+
+    def _load(self, instruction: dis.Instruction) -> bool:
+        """Follow an instruction that loads a name; False for any other."""
+        name, value = instruction.opname, instruction.argval
+        if name == "LOAD_GLOBAL":
+            self._push(instruction, GLOBAL, value)
+            if (instruction.arg or 0) & 1:
+                self.stack.append(None)  # beside a function that is called, above or below it
+        elif name in _LOADS:
+            self._push(instruction, _LOADS[name], value)
+        elif name == "LOAD_FAST_LOAD_FAST":
+            for each in value:
+                self._push(instruction, LOCAL, each)
+        elif name == "STORE_FAST_LOAD_FAST":
+            self._take(1)
+            self._push(instruction, LOCAL, value[1])
+        else:
+            return False
+        return True
+
+    def _push(self, instruction: dis.Instruction, kind: str, name: str) -> None:
+        line = instruction.positions.lineno if instruction.positions else None
+        made = Load(kind, name, line, instruction.offset)
+        self.found.loads.append(made)
+        self.stack.append(made)
+
+    def _pass(self, instruction: dis.Instruction) -> None:
+        """Follow an instruction that takes values from the stack."""
+        name, arg = instruction.opname, instruction.arg or 0
+        if name in ("LOAD_ATTR", "LOAD_METHOD"):
+            (value,) = self._take(1)
+            if value is not None:
+                value.attributes += (instruction.argval,)
+            self.stack.append(value)
+            if name == "LOAD_METHOD" or (arg & 1 and sys.version_info >= (3, 12)):
+                self.stack.append(None)
+        elif name.startswith("POP_JUMP"):
+            (value,) = self._take(1)
+            if value is not None and name.endswith("NONE"):
+                value.use = COMPARED
+        elif name in _EFFECTS:
+            takes, gives = _EFFECTS[name]
+            _use(name, arg, self._take(takes))
+            self.stack += [None] * gives
+        elif name in _TAKES:
+            takes, gives = _TAKES[name]
+            _use(name, arg, self._take(takes + arg))
+            self.stack += [None] * gives
+        else:
+            self.stack.clear()
+
+    def _take(self, count: int) -> list[Load | None]:
+        """Take values from the stack; None stands for those that are not known."""
+        first = max(0, len(self.stack) - count)
+        taken = self.stack[first:]
+        del self.stack[first:]
+        return [None] * (count - len(taken)) + taken
+
+
+def _use(name: str, arg: int, taken: list[Load | None]) -> None:
+    """Note what an instruction does with the values that it takes."""
+    if name == "STORE_ATTR" and taken[0] is not None:
+        taken[0].use = STORED
+    elif name == "IS_OP":
+        for value in taken:
+            if value is not None:
+                value.use = COMPARED
+    elif name in ("CALL", "CALL_KW"):
+        callee = taken[0] or taken[1]
+        for value in taken[2 : 2 + arg]:
+            if value is not None:
+                value.use, value.callee = GIVEN, callee
