@@ -31,6 +31,7 @@ from ._errors import InPlaceError, NoRuleError, TracedValueError
 from ._in_place import assign, plain_index, replace, take_over, write_view
 from ._items import get_item, scatter
 from ._logistic import append_logistic, operand_of_logistic
+from ._null_space import keeps
 from ._operands import NO_SETTINGS
 from ._rulebook import known, no_rule, rule
 from ._shadow import check_shadow, first_name
@@ -314,6 +315,9 @@ class Operations:
 
     def _scatter(self: Any, index: Any, spec: Any) -> Any:
         return scatter(self, index, spec)
+
+    def _keeps(self: Any, direction: Any) -> bool:
+        return keeps(self, direction)
 
     # -- operators; the arithmetic ones follow below -----------------------------------------------------------------
 

@@ -34,6 +34,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_suspended",
             "_tape",
             "_traced",
+            "_null_space",
             "_views",
             "_shadow",
             "_adopted",

@@ -6,7 +6,7 @@ and `eigvalsh` are symmetric (Hermitian), so that a step against the gradient le
 Vectors are defined up to a sign or phase, and for equal eigenvalues or singular values up to a rotation. The cotangents
 are right for what does not depend on that choice. Where two values are equal, or differ by a rounding error, the cotangent
 of their vectors alone does not tell what that is, and the derivative is infinite or nan; vectors that nobody has used take
-no part in it.
+no part in it, and neither do those of a null space that the matrix keeps, as a product of factors does (`_null_space`).
 
 A pullback needs the factors. So each decomposition is an operation with one array as its result, the factors below
 each other, and NumPy's function is composed of that and of the parts cut out of it, which say what takes part.
@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import namespace_of
 from .._rulebook import composed, elementwise, function
-from .dispatch import dispatched, is_traced, plain
+from .dispatch import dispatched, is_traced, keeps, plain
 from .linalg import adjoint
 
 
@@ -56,20 +57,58 @@ elementwise(
 )
 
 
-def over_gaps(parts: Any, values: Any) -> Any:
-    """The elements ij of `parts` over the conjugate of vⱼ - vᵢ, which may be 0; and 0 on the diagonal."""
+def _cleared(parts: Any, _of: Any, undefined: Any) -> Any:
+    return np.where(undefined, 0, parts)
+
+
+cleared = dispatched(_cleared)
+"""`parts`, and 0 where they are undefined but meet a 0. What moves `of`, the values under them, moves that 0 too."""
+
+elementwise(
+    cleared,
+    lambda t, _y, _parts, _of, undefined: np.where(undefined, 0, t),
+    lambda t, _y, _parts, _of, undefined: t * np.where(undefined, np.nan, 0),
+    None,
+)
+
+
+def rounding_of(values: Any) -> Any:
+    """Up to which size eigenvalues and singular values, and their differences, are rounding errors; one axis is 1 long."""
+    size = np.absolute(plain(values))
+    if size.size == 0:
+        return size
+    return (4 * size.shape[-1] * np.finfo(size.dtype).eps) * np.max(size, axis=-1, keepdims=True)
+
+
+def are_zero(values: Any) -> Any:
+    """Which of the values are 0 up to rounding."""
+    return np.absolute(plain(values)) <= rounding_of(values)
+
+
+def over_gaps(parts: Any, values: Any, kept: bool) -> Any:
+    """The elements ij of `parts` over the conjugate of vⱼ - vᵢ, which may be 0; and 0 on the diagonal.
+
+    `kept` says that the matrix keeps its null space.
+    """
+    if values.shape[-1] == 0:
+        return parts
     own = on_diagonal(np.ones_like(np.real(plain(values))))
     gaps = values[..., None, :] - values[..., :, None] + own
-    count = values.shape[-1]
-    if count == 0:
-        return parts
-    size = np.absolute(plain(values))
-    rounding = (4 * count * np.finfo(size.dtype).eps) * np.max(size, axis=-1, keepdims=True)[..., None]
-    # Two values that are both rounding errors belong to a matrix of lower rank, which is mostly made of a product of its
-    # factors, ``X.T @ X`` for example: what is undefined cancels there.
-    none = size[..., None] <= rounding
-    rounding = np.where(none & np.swapaxes(none, -2, -1), 0, rounding)
-    return over((1 - own) * parts, np.conj(gaps), rounding)
+    rounding = rounding_of(values)[..., None]
+    parts = (1 - own) * parts
+    zero = are_zero(values)
+    both = zero[..., None, :] & zero[..., :, None] & (own == 0)
+    if kept:
+        return over(cleared(parts, gaps, both), np.conj(gaps) + np.where(both, 1, 0), rounding)
+    return over(parts, np.conj(gaps), np.where(both, np.inf, rounding))
+
+
+def null_direction(left: Any, right: Any, hermitian: bool = False) -> Any:
+    """A cotangent of a matrix in the space of the columns that are not 0: those of `left` times those of `right`."""
+    m, n = left.shape[-1], right.shape[-1]
+    mixed = np.cos(namespace_of(left).arange(1.0, m * n + 1).reshape(m, n))
+    mixed = mixed + mixed.T if hermitian else mixed
+    return np.matmul(left * 1.0, np.matmul(mixed.astype(left.dtype), adjoint(right)))
 
 
 def _rows(packed: Any, start: int, stop: int) -> Any:
@@ -131,17 +170,27 @@ function(np.linalg.cholesky, cholesky_pullback)
 # -- eigenvalues ---------------------------------------------------------------------------------------------------
 
 
-def _eigh(a: Any, UPLO: Any) -> Any:
+def _eigh(a: Any, UPLO: Any, kept: bool = False) -> Any:
     values, vectors = np.linalg.eigh(a, UPLO)
     return np.concatenate([vectors, values[..., None, :]], axis=-2)
 
 
-def eigh_pullback(g: Any, y: Any, _a: Any, UPLO: Any, *, live: Any = None) -> Any:
+def eigh_pullback(g: Any, y: Any, _a: Any, UPLO: Any, kept: bool = False, *, live: Any = None) -> Any:
     vectors, values = y[..., :-1, :], np.real(y)[..., -1, :]
-    turned = over_gaps(np.matmul(adjoint(vectors), g[..., :-1, :]), values)
+    product = np.matmul(adjoint(vectors), g[..., :-1, :])
+    # The symmetric part would cancel, but only after the division by the gaps.
+    turned = over_gaps((product - adjoint(product)) / 2, values, kept)
     turned = among(used(live, 0, values.shape[-1]), turned)
     inner = turned + on_diagonal(np.real(g)[..., -1, :])
     return symmetric(np.matmul(np.matmul(vectors, inner), adjoint(vectors)))
+
+
+def zero_columns(a: Any, values: Any, least: int = 2) -> Any:
+    """Which vectors of a traced matrix it makes 0 of; None if there are fewer than `least`."""
+    if not is_traced(a) or a.size == 0:
+        return None
+    zero = are_zero(values)
+    return zero[..., None, :] if np.any(np.count_nonzero(zero, axis=-1) >= least) else None
 
 
 def eigvalsh_pullback(g: Any, _y: Any, a: Any, UPLO: Any = "L") -> Any:
@@ -156,6 +205,12 @@ function(eigh, eigh_pullback, takes_live=True)
 def eigh_result(a: Any, UPLO: Any = "L") -> Any:
     packed = eigh(a, UPLO)
     n = packed.shape[-1]
+    found = plain(packed)
+    zero = zero_columns(a, np.real(found)[..., -1, :])
+    if zero is not None:
+        columns = found[..., :-1, :] * zero
+        if keeps(a, null_direction(columns, columns, hermitian=True)):
+            packed = eigh(a, UPLO, True)
     return result_type(np.linalg.eigh)(np.real(rows(packed, n, n + 1))[..., 0, :], rows(packed, 0, n))
 
 
@@ -163,17 +218,17 @@ composed(np.linalg.eigh, eigh_result)
 function(np.linalg.eigvalsh, eigvalsh_pullback)
 
 
-def _eig(a: Any) -> Any:
+def _eig(a: Any, kept: bool = False) -> Any:
     values, vectors = np.linalg.eig(a)
     return np.concatenate([vectors, values[..., None, :]], axis=-2)
 
 
-def eig_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
+def eig_pullback(g: Any, y: Any, _a: Any, kept: bool = False, *, live: Any = None) -> Any:
     """NumPy's eigenvectors have length 1, so a part of the cotangent along them is no change of theirs."""
     vectors, values, back = y[..., :-1, :], y[..., -1, :], adjoint(y[..., :-1, :])
     inner = np.matmul(back, g[..., :-1, :])
     along = np.real(np.diagonal(inner, 0, -2, -1))[..., None, :]
-    inner = over_gaps(inner - np.matmul(back, vectors) * along, values)
+    inner = over_gaps(inner - np.matmul(back, vectors) * along, values, kept)
     inner = among(used(live, 0, values.shape[-1]), inner)
     return np.linalg.solve(back, np.matmul(inner + on_diagonal(g[..., -1, :]), back))
 
@@ -195,6 +250,12 @@ function(eig, eig_pullback, takes_live=True)
 def eig_result(a: Any) -> Any:
     packed = eig(a)
     n = packed.shape[-1]
+    found = plain(packed)
+    zero = zero_columns(a, found[..., -1, :])
+    if zero is not None:
+        right = found[..., :-1, :]
+        if keeps(a, null_direction(adjoint(np.linalg.pinv(right)) * zero, right * zero)):
+            packed = eig(a, True)
     return result_type(np.linalg.eig)(rows(packed, n, n + 1)[..., 0, :], rows(packed, 0, n))
 
 

@@ -35,6 +35,11 @@ def dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+def keeps(matrix: Any, direction: Any) -> bool:
+    """Whether a traced matrix never moves in a direction, to first order, whatever moves that it was computed from."""
+    return bool(matrix._keeps(direction))
+
+
 def _plain(x: Any) -> Any:
     return x
 

@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 
 from .._rulebook import composed, function, no_rule
-from .decompositions import among, on_diagonal, over_gaps, result_type, rows, used
-from .dispatch import dispatched, plain
+from .decompositions import (
+    among,
+    are_zero,
+    cleared,
+    null_direction,
+    on_diagonal,
+    over,
+    over_gaps,
+    result_type,
+    rounding_of,
+    rows,
+    used,
+    zero_columns,
+)
+from .dispatch import dispatched, keeps, plain
 from .linalg import adjoint
 
 
@@ -71,7 +84,7 @@ composed(np.linalg.qr, qr_result)
 # -- singular values -----------------------------------------------------------------------------------------------
 
 
-def _svd(a: Any) -> Any:
+def _svd(a: Any, _kept: bool = False) -> Any:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     return np.concatenate([u, adjoint(vh), s[..., None, :]], axis=-2)
 
@@ -80,13 +93,18 @@ def row_of(columns: Any) -> Any:
     return columns if columns is True else columns[..., None, :]
 
 
-def over(matrices: Any, s: Any, columns: Any) -> Any:
+def over_values(matrices: Any, s: Any, columns: Any, kept: bool) -> Any:
     """Columns divided by their singular values, and 0 for those that take no part."""
-    found = matrices / s
+    rounding = rounding_of(s)
+    if kept:
+        zero = are_zero(s)
+        matrices = cleared(matrices, s, np.broadcast_to(zero, matrices.shape))
+        s = s + np.where(zero, 1, 0)
+    found = over(matrices, s, rounding)
     return found if columns is True else np.where(columns, found, 0)
 
 
-def svd_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
+def svd_pullback(g: Any, y: Any, _a: Any, kept: bool = False, *, live: Any = None) -> Any:
     m = _a.shape[-2]
     u, v, s = y[..., :m, :], y[..., m:-1, :], np.real(y)[..., -1, :]
     u_bar, v_bar, s_bar = g[..., :m, :], g[..., m:-1, :], np.real(g)[..., -1, :]
@@ -97,22 +115,37 @@ def svd_pullback(g: Any, y: Any, _a: Any, *, live: Any = None) -> Any:
     vectors = True if of_u is True else np.logical_or(of_u, of_v)
     # 1/(s²ⱼ - s²ᵢ), without the squares
     sums = row + column + on_diagonal(np.ones_like(s))
-    inner = among(vectors, over_gaps(by_u * row + column * by_v, s) / sums)
+    inner = among(vectors, over_gaps(by_u * row + column * by_v, s, kept) / sums)
     inner = inner + on_diagonal(s_bar)
     if _a.dtype.kind == "c":  # the phase that U and V share
-        inner = inner + on_diagonal(over(np.diagonal(by_u, 0, -2, -1), 2 * s, vectors))
+        inner = inner + on_diagonal(over_values(np.diagonal(by_u, 0, -2, -1) / 2, s, vectors, kept))
     result = np.matmul(np.matmul(u, inner), adjoint(v))
     if m > v.shape[-2]:
-        outside = over(u_bar - np.matmul(u, np.matmul(adjoint(u), u_bar)), row, row_of(of_u))
+        outside = over_values(u_bar - np.matmul(u, np.matmul(adjoint(u), u_bar)), row, row_of(of_u), kept)
         result = result + np.matmul(outside, adjoint(v))
     elif m < v.shape[-2]:
-        outside = over(v_bar - np.matmul(v, np.matmul(adjoint(v), v_bar)), row, row_of(of_v))
+        outside = over_values(v_bar - np.matmul(v, np.matmul(adjoint(v), v_bar)), row, row_of(of_v), kept)
         result = result + np.matmul(u, adjoint(outside))
     return result
 
 
 svd = dispatched(_svd)
 function(svd, svd_pullback, takes_live=True)
+
+
+def keeps_zeros(a: Any, found: Any) -> bool:
+    """Whether a traced matrix has vectors that it makes 0 of, and keeps them; those that complete its factors are such."""
+    m, n = a.shape[-2:]
+    is_square_and_real = m == n and found.dtype.kind == "f"
+    zero = zero_columns(a, np.real(found)[..., -1, :], 2 if is_square_and_real else 1)
+    if zero is None:
+        return False
+    left, right = found[..., :m, :] * zero, found[..., m:-1, :] * zero
+    if m != n:
+        basis_u, _, basis_vh = np.linalg.svd(plain(a))
+        left = np.concatenate([left, basis_u[..., :, min(m, n) :]], axis=-1)
+        right = np.concatenate([right, adjoint(basis_vh)[..., :, min(m, n) :]], axis=-1)
+    return keeps(a, null_direction(left, right))
 
 
 def hermitian_svd(a: Any) -> tuple[Any, Any, Any]:
@@ -132,6 +165,8 @@ def svd_result(a: Any, full_matrices: bool = True, compute_uv: bool = True, herm
     m, n = a.shape[-2:]
     packed = svd(a)
     end = packed.shape[-2]
+    if keeps_zeros(a, plain(packed)):
+        packed = svd(a, True)
     s, u, v = np.real(rows(packed, end - 1, end))[..., 0, :], rows(packed, 0, m), rows(packed, m, end - 1)
     if full_matrices and m != n:
         basis_u, _, basis_vh = np.linalg.svd(plain(a))

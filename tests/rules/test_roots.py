@@ -778,22 +778,6 @@ def test_eigenvalues_that_differ_by_rounding_count_as_equal(values, scale, dtype
     assert is_open(mt.hvp(f, (a,), (a,))[0])
 
 
-def whitened(x):
-    values, vectors = np.linalg.eigh(x.T @ x)
-    return np.sum(np.tanh((vectors / np.sqrt(np.maximum(values, 0.0) + 1e-3)) @ vectors.T @ x.T))
-
-
-def smoothed(width):
-    places = np.linspace(0.0, 1.0, 40)
-    values, vectors = np.linalg.eigh(np.exp(-((places[:, None] - places) ** 2) / (2 * width * width)))
-    return np.sum((vectors.T @ np.sin(6 * places)) ** 2 / (values + 1e-2))
-
-
-def test_the_null_space_of_a_product_does_no_harm_to_the_derivative_by_its_factors():
-    mt.testing.check_grads(whitened, (np.random.default_rng(0).normal(size=(5, 10)),), order=1, rtol=1e-4)
-    mt.testing.check_grads(smoothed, (0.5,), order=1, rtol=1e-4)
-
-
 def test_singular_values_that_differ_by_rounding_count_as_equal():
     a = (TURN * np.array([1.0, 2.0, 2.0])) @ TURN[:, [1, 2, 0]].T
     first = lambda a: np.sum(W * (np.linalg.svd(a)[0][:, :1] @ np.linalg.svd(a)[2][:1]))
