@@ -20,6 +20,7 @@ import numpy as np
 
 from ._accumulate import Cotangents, broadcast, to_real
 from ._arrays import ON_DEVICE, Array, Spec, is_on_device, namespace_of, number, spec_of, zeros
+from ._kinks import Kinks
 from ._rulebook import Rule
 from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
 from ._traced import TracedArray, new_leaf, primal
@@ -34,11 +35,12 @@ class Pusher:
         Gives, for a tape, a context in which a user's pullback reads objects without the tracing of that tape.
     """
 
-    __slots__ = ("_outside", "_several", "reuses")
+    __slots__ = ("_kinks", "_outside", "_several", "reuses")
 
     def __init__(self, outside: Callable[[Tape], AbstractContextManager[Any]]) -> None:
         self._outside = outside
         self._several: list[Array | None] | None = None
+        self._kinks = Kinks()
         self.reuses = False  # whether the next write in place may go into the tangent as it is
 
     def __len__(self) -> int:
@@ -69,14 +71,20 @@ class Pusher:
             return None
         if type(primal(value)) in ON_DEVICE and type(primal(tangent)) not in ON_DEVICE:
             tangent = on_device(tangent, shape, dtype, value)
-        return as_tangent(tangent, shape, dtype)
+        tangent = as_tangent(tangent, shape, dtype)
+        if self._kinks.marked or (type(rule) is Rule and rule.kink is not None):
+            return self._kinks.follow(rule, parents, saved, value, tangent)
+        return tangent
 
     # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def _push(self, rule: Any, parents: Any, saved: Any, spec: Spec, y: Any) -> Array | None:
         if type(rule) is Rule:
             if rule.kind == "elementwise":
-                return push_elementwise(rule, parents, saved)
+                is_strict = (
+                    self._kinks.marked and rule.forward is not rule.expressions and self._kinks.has(parents)
+                )
+                return push_elementwise(parents, saved, rule.expressions if is_strict else rule.forward)
             return push_function(rule, parents, saved, spec)
         if rule is INDEX:
             return None if parents is None else parents[saved]
@@ -178,12 +186,12 @@ def on_device(tangent: Array, shape: tuple[int, ...], dtype: np.dtype[Any], like
     return number * namespace_of(like).ones(shape, dtype)
 
 
-def push_elementwise(rule: Rule, parents: Any, saved: Any) -> Array | None:
+def push_elementwise(parents: Any, saved: Any, expressions: Any) -> Array | None:
     """Sum of the expressions of all operands that carry a tangent."""
     total = None
-    for parent, expression in zip(parents, rule.forward, strict=True):
+    for parent, expression in zip(parents, expressions, strict=True):
         if has_tangent(parent):
-            part = expression(parent, *saved)  # type: ignore[misc]
+            part = expression(parent, *saved)
             total = part if total is None else total + part
     return total
 

@@ -85,6 +85,9 @@ class Rule:
         The expressions that forward mode uses, the same or others.
     flat : tuple of callable
         Of a root: the expressions for an operand that is known to be flat where it is 0; see `_flat`. Else empty.
+    kink : callable or None
+        Takes what an entry saved, and says whether the function may have a kink, or no second derivative, where it is 0; in
+        forward mode, see `_kinks`.
     takes_live : bool
         Whether the pullback has a keyword `live`: the mask of those elements of the result that take part, if not all do.
     root : Rule or None
@@ -111,6 +114,7 @@ class Rule:
         "keep",
         "keywords",
         "kind",
+        "kink",
         "linear",
         "multiple",
         "name",
@@ -149,6 +153,7 @@ class Rule:
         self.forward: tuple[Expression | None, ...] = ()
         self.flat: tuple[Expression | None, ...] = ()
         self.part_of: Callable[..., Any] | None = None
+        self.kink: Callable[[Any], bool] | None = None
         self.takes_live = False
         self.root: Rule | None = None
         self.refuse: Callable[..., str | None] | None = None
@@ -248,6 +253,7 @@ def elementwise(
     selects: tuple[Expression | None, ...] = (),
     forward: tuple[Expression | None, ...] = (),
     flat: tuple[Expression | None, ...] = (),
+    kink: Callable[[Any], bool] | None = None,
 ) -> None:
     """Declare an elementwise function by one expression ``(t, y, *operands)`` per operand.
 
@@ -255,13 +261,15 @@ def elementwise(
     ``(y, *operands)`` for that operand: the mask of the elements that take part. It reads what its expression reads.
 
     Where its derivative is infinite although it is finite itself, `forward` may have expressions that make 0 of a tangent
-    0, and `flat` those for an operand that is flat where the result is 0. They read what its expressions read.
+    0, and `flat` those for an operand that is flat where the result is 0. They read what its expressions read. `kink` is
+    that of the `Rule`.
     """
     row = _fill(function, "elementwise", expressions)
     row.selects = selects or False
     row.whole = not (selects or flat)
     row.forward = forward or expressions
     row.flat = flat
+    row.kink = kink
     for expression, mask in zip(expressions, selects, strict=bool(selects)):
         if mask is not None and expression is not None:
             read = _reads(expression, len(expressions))
@@ -280,6 +288,7 @@ def function(
     structural: bool = False,
     part_of: Callable[..., Any] | None = None,
     takes_live: bool = False,
+    kink: Callable[[Any], bool] | None = None,
     refuse: Callable[..., str | None] | None = None,
     direct: Callable[..., Any] | None = None,
 ) -> None:
@@ -288,12 +297,12 @@ def function(
     Operands may be given by the names that the first pullback uses, and by those in `keywords`. A call for which
     `refuse` returns a text, such as ``"mode='mean'"``, raises `NoRuleError`. `direct` computes
     the same with less overhead, from a NumPy array, or from a sequence of anything. Of a function of one operand, or one
-    sequence of them, `selects`, `structural`, `part_of` and `takes_live` say what they say of a `Rule`.
+    sequence of them, `selects`, `structural`, `part_of`, `takes_live` and `kink` say what they say of a `Rule`.
     """
     row = _fill(function, "function", pullbacks)
     row.linear, row.sequence, row.multiple, row.refuse = linear, sequence, multiple, refuse
     row.direct = direct
-    row.part_of, row.takes_live = part_of, takes_live
+    row.part_of, row.takes_live, row.kink = part_of, takes_live, kink
     row.selects = selects
     row.structural = (linear or selects or structural) and len(pullbacks) == 1 and not multiple
     row.simple = len(pullbacks) == 1 and pullbacks[0] is not None and not (sequence or multiple or refuse)

@@ -47,6 +47,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_operands",
             "_operators",
             "_forward",
+            "_kinks",
             "array_api.*",
         },
     ),

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import is_without_zero
+from .._arrays import is_on_device, is_without_zero
 from .._rulebook import composed, elementwise, function, no_rule, rule
 from .dispatch import dispatched, plain, strong
 
@@ -56,6 +56,11 @@ for division in (quotient, flat_quotient):
         lambda t, _y, _a, b: t / b,
         lambda t, _y, a, b: -t * quotient(quotient(a, b), b),
     )
+
+
+def always(_saved: Any) -> bool:
+    """Of a function that has a kink wherever it is 0."""
+    return True
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -135,8 +140,14 @@ elementwise(
 )
 
 
-elementwise(np.power, power_base_push, power_exponent_push)
-elementwise(np.float_power, power_base_push, power_exponent_push)
+def is_below_square(saved: Any) -> bool:
+    """Whether an exponent may be below 2, so that the power has no second derivative at 0. A device is not asked."""
+    exponent = plain(saved[2])
+    return exponent is None or is_on_device(exponent) or bool(np.any(np.real(exponent) < 2))
+
+
+elementwise(np.power, power_base_push, power_exponent_push, kink=is_below_square)
+elementwise(np.float_power, power_base_push, power_exponent_push, kink=is_below_square)
 
 
 def _power(a: Any, b: float) -> Any:
@@ -155,6 +166,7 @@ elementwise(
     None,
     forward=(lambda t, _y, a, b: fraction_push(quotient, t, a, b), None),
     flat=(lambda t, _y, a, b: fraction_push(flat_quotient, t, a, b), None),
+    kink=always,
 )
 rule(np.power).root = rule(np.float_power).root = rule(fraction_power)
 
@@ -167,6 +179,7 @@ elementwise(
     lambda t, y, _a: t / (2 * y),
     forward=(lambda t, y, _a: quotient(t, 2 * y),),
     flat=(lambda t, y, _a: flat_quotient(t, 2 * y),),
+    kink=always,
 )
 elementwise(np.cbrt, lambda t, y, _a: t / (3 * y * y))
 elementwise(np.exp, lambda t, y, _a: t * y)
@@ -235,7 +248,9 @@ elementwise(
     lambda t, _y, a, b: t * over_squared_radius(b, a, b),
     lambda t, _y, a, b: -t * over_squared_radius(a, a, b),
 )
-elementwise(np.hypot, lambda t, y, a, _b: t * quotient(a, y), lambda t, y, _a, b: t * quotient(b, y))
+elementwise(
+    np.hypot, lambda t, y, a, _b: t * quotient(a, y), lambda t, y, _a, b: t * quotient(b, y), kink=always
+)
 elementwise(np.degrees, lambda t, _y, _a: t / DEGREE)
 elementwise(np.rad2deg, lambda t, _y, _a: t / DEGREE)
 elementwise(np.radians, lambda t, _y, _a: t * DEGREE)
@@ -412,8 +427,8 @@ def astype_pullback(
     return g.astype(_x.dtype) if g.dtype.kind == _x.dtype.kind else g
 
 
-function(np.absolute, lambda g, _y, x: g * direction(x), part_of=lambda live, x: live)
-elementwise(np.fabs, lambda t, _y, a: t * np.sign(a))
+function(np.absolute, lambda g, _y, x: g * direction(x), part_of=lambda live, x: live, kink=always)
+elementwise(np.fabs, lambda t, _y, a: t * np.sign(a), kink=always)
 function(np.sign, sign_pullback, part_of=lambda live, x: live)
 function(np.conjugate, lambda g, _y, _x: np.conj(g), linear=True)
 function(np.real, lambda g, _y, _val: g, linear=True)

@@ -10,7 +10,7 @@ import numpy as np
 from .._rulebook import composed, function, no_rule
 from .contractions import conjugated, transposed
 from .dispatch import dispatched
-from .elementwise import direction, quotient
+from .elementwise import always, direction, quotient
 from .products import products_of_others
 from .reductions import axes_of, kept, shared_among, spread
 
@@ -101,11 +101,12 @@ def norm_part(
     return spread(live, x.shape, axis, keepdims)
 
 
-function(np.linalg.norm, norm_pullback, part_of=norm_part)
+function(np.linalg.norm, norm_pullback, part_of=norm_part, kink=always)
 function(
     np.linalg.vector_norm,
     vector_norms_pullback,
     part_of=lambda live, x, *, axis=None, keepdims=False, **_order: spread(live, x.shape, axis, keepdims),
+    kink=always,
 )
 composed(
     np.linalg.matrix_norm,

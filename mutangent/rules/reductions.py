@@ -14,7 +14,7 @@ import numpy as np
 
 from .._accumulate import broadcast
 from .._rulebook import composed, function
-from .elementwise import quotient
+from .elementwise import always, quotient
 
 Axis = int | tuple[int, ...] | None
 
@@ -178,7 +178,7 @@ def spread_part(
 
 
 function(np.var, var_pullback, part_of=spread_part)
-function(np.std, std_pullback, part_of=spread_part)
+function(np.std, std_pullback, part_of=spread_part, kink=always)
 
 # -- extrema -------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ CONTAINER = "CuPy returns a list where NumPy returns a tuple, or the other way r
 FROM_NUMBERS = "made from numbers alone: a recorded run gives NumPy's arrays, as NumPy's function does"
 NO_WHERE = "CuPy's reductions have no where= and no initial="
 NO_VECTORS = "CuPy has no vecdot and no vector_norm"
+NO_MOVE = "a device is not asked whether what lies under a modulus or a power moves: its root is nan in forward mode"
 NO_SIGN = "numbers on a device are not asked whether they are positive: the derivative is nan"
 NO_READ_ONLY = "CuPy has no read-only arrays"
 NO_WAITING = "to notice that an array on a device was overwritten would be to wait for the device"
@@ -87,6 +88,8 @@ DIFFERENT = {
     "*whose_derivative_is_0[[]a positive factor*": NO_SIGN,
     "*whose_derivative_is_0[[]a traced divisor*": NO_SIGN,
     "*whose_derivative_is_0[[]an array of exponents*": NO_SIGN,
+    "*whose_derivative_is_0[[]modulus of flat*": NO_MOVE,
+    "*whose_derivative_is_0[[]power of a flat one*": NO_MOVE,
     "*finite_differences[[]gradient-[2357]]": CONTAINER,
     "*finite_differences[[]atleast_[12]d-3]": CONTAINER,
     "*finite_differences[[]meshgrid-3]": CONTAINER,
