@@ -166,8 +166,8 @@ def _is_made_in(root: TracedArray, inner: Tape) -> bool:
     """Whether a value of an outer recording was computed while an inner one, a first run, was open."""
     tape = root._tape
     if tape.asleep or tape.pushes:
-        made = getattr(root, "_how", None)
-        return type(made) is int and made >= inner.serial
+        made: int = getattr(root, "_maker", -1)
+        return made >= inner.serial
     return root._node >= inner.outside.get(tape.serial, root._node + 1)
 
 

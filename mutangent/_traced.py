@@ -54,7 +54,7 @@ class TracedArray(_MatchedAsArray):
     It behaves as the array (or number) it stands for, also to `isinstance`; `mutangent.primal(t)` gives the plain value.
     """
 
-    __slots__ = ("__weakref__", "_base", "_how", "_node", "_tape", "_value")
+    __slots__ = ("__weakref__", "_base", "_how", "_maker", "_node", "_tape", "_value")
     __array_priority__ = 1000.0
 
     _value: Any
@@ -63,6 +63,8 @@ class TracedArray(_MatchedAsArray):
     # Of a view; see `_views`.
     _base: TracedArray | None
     _how: Any
+    # Where the node does not tell: the serial number of the innermost recording that was open when it was made.
+    _maker: int
 
     def __init__(self) -> None:
         raise TypeError("traced values are made by a recording; use mutangent.Context or mutangent.grad")
@@ -341,7 +343,7 @@ def note_maker(traced: TracedArray, tape: Tape) -> None:
     """Note the innermost recording that is open where a handle is made whose node does not tell, by its serial number."""
     inner = tape.inner
     while inner is not None:
-        traced._how, inner = inner.serial, inner.inner
+        traced._maker, inner = inner.serial, inner.inner
 
 
 def new_leaf(entries: list[Any], tape: Tape, value: Any) -> TracedArray:
