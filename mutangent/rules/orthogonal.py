@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rulebook import composed, function, no_rule
+from .._rulebook import composed, elementwise, function, no_rule
 from .decompositions import (
     among,
     are_zero,
@@ -25,7 +25,7 @@ from .decompositions import (
     used,
     zero_columns,
 )
-from .dispatch import dispatched, keeps, plain
+from .dispatch import dispatched, is_traced, keeps, plain
 from .linalg import adjoint
 
 
@@ -61,6 +61,34 @@ qr = dispatched(_qr)
 function(qr, qr_pullback)
 
 
+def _determined(factor: Any, _is_free: Any) -> Any:
+    return factor
+
+
+determined = dispatched(_determined)
+"""A factor of which rounding has decided on some elements, which have no derivative."""
+
+elementwise(determined, lambda t, _y, _factor, is_free: np.where(is_free & (t != 0), np.nan, t), None)
+
+
+def determined_factors(q: Any, r: Any) -> tuple[Any, Any]:
+    """The factors of a matrix with a column that depends on those before it: from there on Q is one basis of many.
+
+    The rows of R are so too, if they are not all 0.
+    """
+    size = np.absolute(plain(r))
+    if size.size == 0:
+        return q, r
+    is_rounding = size <= rounding_of(np.max(size, axis=-2))[..., None]
+    zero = np.diagonal(is_rounding, 0, -2, -1)
+    if not np.any(zero):
+        return q, r
+    free = np.cumsum(zero, axis=-1) > 0
+    if not np.all(is_rounding | ~free[..., :, None]):
+        r = determined(r, free[..., :, None])
+    return determined(q, free[..., None, :]), r
+
+
 def qr_result(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "r", "complete"):
         # The vectors and factors of LAPACK's reflections: how they are scaled is its own affair.
@@ -71,6 +99,8 @@ def qr_result(a: Any, mode: str = "reduced") -> Any:
     q, r = packed[..., :m, :], packed[..., m:, :]
     if m < n:
         r = np.concatenate([r, np.matmul(adjoint(q), a[..., :, m:])], axis=-1)
+    if is_traced(a):
+        q, r = determined_factors(q, r)
     if mode == "r":
         return r
     if mode == "complete" and m > n:

@@ -185,3 +185,55 @@ def test_values_alone_need_no_vectors():
     mt.testing.check_grads(lambda x: np.sum(np.linalg.eigh(x.T @ x)[0] ** 2), (X,), order=1)
     found = mt.grad(lambda a: np.sum(np.linalg.eigh(a)[0] ** 2))(LOW)
     np.testing.assert_allclose(found, 2 * LOW)
+
+
+# -- dependent columns of a QR decomposition ---------------------------------------------------------------------------
+
+LOW_TALL = K @ X[:, :4]
+
+
+def with_dependent_column():
+    a = np.array(W[:, :4])
+    a[:, 1] = 2 * a[:, 0]
+    return a
+
+
+def gram(x):
+    return x.T @ x
+
+
+DETERMINED = {
+    "the product of R with itself": lambda a: np.sum(W[:4, :4] * gram(np.linalg.qr(a, "r"))),
+    "the first columns of Q": lambda a: np.sum(W * gram(np.linalg.qr(a)[0][:, :2].T)),
+    "the first rows of R": lambda a: np.sum(np.linalg.qr(a)[1][:2] ** 3),
+}
+FREE = {
+    "Q": (lambda a: np.sum(W[:, :4] * np.linalg.qr(a)[0]), LOW_TALL),
+    "all of Q": (lambda a: np.sum(W * np.linalg.qr(a, "complete")[0]), LOW_TALL),
+    "Q after a dependent column": (
+        lambda a: np.sum(W[:, :2] * np.linalg.qr(a)[0][:, 2:]),
+        with_dependent_column(),
+    ),
+    "R after a dependent column": (lambda a: np.sum(np.linalg.qr(a, "r")[2] ** 3), with_dependent_column()),
+    "R of a wide matrix": (
+        lambda a: np.sum(np.linalg.qr(a, "r") ** 3),
+        np.concatenate([with_dependent_column()[:3, :3], W[:3, :2]], axis=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DETERMINED)
+def test_what_the_first_columns_decide_on_has_a_derivative(name):
+    f = DETERMINED[name]
+    step = np.cos(np.arange(LOW_TALL.size)).reshape(LOW_TALL.shape)
+    h = 1e-6
+    expected = (f(LOW_TALL + h * step) - f(LOW_TALL - h * step)) / (2 * h)
+    np.testing.assert_allclose(np.sum(mt.grad(f)(LOW_TALL) * step), expected, rtol=1e-5)
+    np.testing.assert_allclose(mt.jvp(f, (LOW_TALL,), (step,))[1], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_factors_that_rounding_decides_on_have_no_derivative(name):
+    f, a = FREE[name]
+    assert np.any(np.isnan(mt.grad(f)(a)))
+    assert np.isnan(mt.jvp(f, (a,), (np.cos(np.arange(a.size)).reshape(a.shape),))[1])
