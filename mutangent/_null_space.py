@@ -11,7 +11,8 @@ the tangent that the matrix has. It is asked only where there are two such value
 
 from __future__ import annotations
 
-from typing import Any
+import heapq
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from ._arrays import namespace_of
 from ._flat import plain
 from ._tape import CALL, LEAF, sweep
 from ._traced import TracedArray
+
+# After so many nodes it is asked whether anything is left.
+ASKED_EVERY: Final = 16
 
 
 def keeps(matrix: TracedArray, direction: Any) -> bool:
@@ -62,25 +66,54 @@ def _keeps(layer: TracedArray, direction: Any) -> bool:
             return True
         tangent = plain(tangent)
         return bool(np.absolute(np.vdot(direction, tangent)) <= allowed * _size(tangent) * _size(other))
-    entries = list(layer._tape.all or ())[: layer._node + 1]
-    found, others = _swept(entries, direction), _swept(entries, other)
-    return all(_size(found[key]) <= allowed * _size(others[key]) for key in found)
+    return _vanishes(layer._tape.all, layer._node, (direction, other), allowed)
+
+
+def _vanishes(entries: Any, node: int, cotangents: tuple[Any, Any], allowed: float) -> bool:
+    """Whether the first of two cotangents gives nothing to entry values, and to calls, through which is not looked.
+
+    Two sweeps go back side by side, for as long as something is left of the first.
+    """
+    both = Cotangents(node + 1), Cotangents(node + 1)
+    for sums, g in zip(both, cotangents, strict=True):
+        sums.add(node, g)
+    pending, seen = [-node], {node}
+    count = 0
+    while pending:
+        node = -heapq.heappop(pending)
+        rule, parents = entries[node][:2]
+        if rule is not CALL:
+            for sums in both:
+                sweep(entries, sums, part=(node,))
+        if (rule is CALL or rule is LEAF) and not _is_nothing(both, node, allowed):
+            return False
+        for each in _flat(parents):
+            if each >= 0 and each not in seen:
+                seen.add(each)
+                heapq.heappush(pending, -each)
+        count += 1
+        if count % ASKED_EVERY == 1 and all(_is_nothing(both, -each, allowed) for each in pending):
+            return True
+    return True
+
+
+def _flat(parents: Any) -> list[int]:
+    if type(parents) is int:
+        return [parents]
+    return [each for parent in parents for each in _flat(parent)]
+
+
+def _is_nothing(both: tuple[Cotangents, Cotangents], node: int, allowed: float) -> bool:
+    """Whether the first cotangent of a node is a rounding error, in comparison with the second."""
+    if any(node in sums.products for sums in both):
+        return False  # it is not added up yet
+    found, other = both[0].slots[node], both[1].slots[node]
+    if found is None:
+        return True
+    if type(found) is dict:
+        return all(_size(found[key]) <= allowed * _size(other[key]) for key in found)
+    return _size(found) <= allowed * _size(other)
 
 
 def _size(x: Any) -> float:
-    return float(np.sqrt(np.sum(np.absolute(x) ** 2)))
-
-
-def _swept(entries: list[Any], cotangent: Any) -> dict[Any, Any]:
-    """The cotangents of entry values, and of the results of calls, through which is not looked."""
-    entries = [(LEAF, *entry[1:]) if entry[0] is CALL else entry for entry in entries]
-    cotangents = Cotangents(len(entries))
-    cotangents.add(len(entries) - 1, cotangent)
-    sweep(entries, cotangents)
-    found: dict[Any, Any] = {}
-    for node, slot in enumerate(cotangents.slots):
-        if type(slot) is dict:
-            found.update({(node, key): plain(each) for key, each in slot.items()})
-        elif slot is not None:
-            found[node] = plain(slot)
-    return found
+    return float(np.sqrt(np.sum(np.absolute(plain(x)) ** 2)))

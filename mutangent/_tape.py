@@ -12,7 +12,7 @@ entry whose cotangent is a dict, followed by one `UNPACK` entry per result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from threading import current_thread, get_ident
 from typing import Any, Final, NoReturn
@@ -329,7 +329,11 @@ def is_same_node(a: Any, b: Any) -> bool:
 
 
 def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for the common rule
-    entries: list[Entry], cotangents: Cotangents, keep: frozenset[int] = frozenset(), free: bool = False
+    entries: list[Entry],
+    cotangents: Cotangents,
+    keep: frozenset[int] = frozenset(),
+    free: bool = False,
+    part: Iterable[int] | None = None,
 ) -> None:
     """Propagate cotangents backwards, from the last node to the first; afterwards only those of leaves remain.
 
@@ -343,11 +347,13 @@ def sweep(  # noqa: C901, PLR0912 - the hot path: one loop, without calls for th
         Nodes within the tape whose cotangent is wanted as well.
     free : bool
         Whether to drop entries as they are passed, because there will be no second sweep.
+    part : iterable of int, optional
+        The nodes to go through; all by default.
     """
     slots = cotangents.slots
     add = cotangents.add
     products = cotangents.products
-    for number in range(len(entries) - 1, -1, -1):
+    for number in range(len(entries) - 1, -1, -1) if part is None else part:
         if products and number in products and pull_pending(entries, cotangents, number, keep, free):
             continue
         g = slots[number]
