@@ -22,7 +22,7 @@ from ._accumulate import Cotangents, broadcast, to_real
 from ._arrays import ON_DEVICE, Array, Spec, is_on_device, namespace_of, number, spec_of, zeros
 from ._kinks import Kinks
 from ._rulebook import Rule
-from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Entry, Tape, sweep, winners
+from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, UNPACK, Entry, Tape, sweep, winners
 from ._traced import TracedArray, new_leaf, primal
 
 
@@ -35,11 +35,12 @@ class Pusher:
         Gives, for a tape, a context in which a user's pullback reads objects without the tracing of that tape.
     """
 
-    __slots__ = ("_kinks", "_outside", "_several", "reuses")
+    __slots__ = ("_have_kinks", "_kinks", "_outside", "_several", "reuses")
 
     def __init__(self, outside: Callable[[Tape], AbstractContextManager[Any]]) -> None:
         self._outside = outside
         self._several: list[Array | None] | None = None
+        self._have_kinks = False  # those
         self._kinks = Kinks()
         self.reuses = False  # whether the next write in place may go into the tangent as it is
 
@@ -54,6 +55,8 @@ class Pusher:
         rule, parents, saved, _, _ = entry
         if rule is not LEAF:
             self._several = None if rule is CALL else push_several(rule, parents, saved)
+            # What goes into a call is not known.
+            self._have_kinks = bool(self._kinks.marked) and (rule is CALL or self._kinks.has(parents))
 
     def push(
         self,
@@ -72,6 +75,8 @@ class Pusher:
         if type(primal(value)) in ON_DEVICE and type(primal(tangent)) not in ON_DEVICE:
             tangent = on_device(tangent, shape, dtype, value)
         tangent = as_tangent(tangent, shape, dtype)
+        if rule is UNPACK:
+            return self._kinks.mark(tangent) if self._have_kinks else tangent
         if self._kinks.marked or (type(rule) is Rule and rule.kink is not None):
             return self._kinks.follow(rule, parents, saved, value, tangent)
         return tangent
@@ -106,7 +111,7 @@ class Pusher:
                 spec = spec_of(primal(output))
                 tangent = transpose(_pull_one(pull, number), spec, output._value)
                 node: Any = None if tangent is None else as_tangent(tangent, *spec)
-                output._node = node
+                output._node = self._kinks.mark(node) if self._have_kinks and node is not None else node
 
 
 class ForwardTape(Tape):

@@ -98,6 +98,16 @@ def test_an_infinite_derivative_is_not_0_in_forward_mode(name):
     assert is_open(moved[1]) or moved[1] == 0
 
 
+@mt.primitive
+def doubled(x):
+    return 2 * x
+
+
+@doubled.rrule
+def doubled_rule(x):
+    return 2 * x, lambda y_bar: (2 * y_bar,)
+
+
 KINKED = {
     "modulus": np.abs,
     "fabs": np.fabs,
@@ -115,6 +125,8 @@ KINKED = {
     "item": lambda x: np.abs(x)[0],
     "one of several": lambda x: np.stack([x * x, np.abs(x)]),
     "written in place": lambda x: put(np.abs(x)),
+    "one of two results": lambda x: np.split(np.abs(x)[:2], 2)[0],
+    "result of a user's rule": lambda x: doubled(np.abs(x)),
     "exponential": lambda x: np.exp(np.abs(x)) - 1,
     "maximum": lambda x: np.maximum(np.abs(x), 0),
 }
