@@ -13,6 +13,7 @@ from ._errors import ContextError, GradientTypeError
 from ._fields import current, is_captured
 from ._history import Version
 from ._identity import IdentityMap
+from ._readers import Given
 from ._recording import Gradients, Recording, match, zero_like
 from ._structure import Leaf
 from ._suspended import suspendable_block
@@ -131,6 +132,10 @@ class Context:
                 f"watch needs a float or complex array or number, and got {describe(array)}. Objects need no watching; "
                 "convert an integer array with `.astype(float)`."
             )
+        if recording.outer is not None:
+            args = (array,)
+            recording.arguments = Given(args)
+            recording.readers[id(array)] = recording.reader_of(array)
         traced, leaf = recording.lift(array, "a watched array")
         self._watched[traced] = leaf.node
         return traced

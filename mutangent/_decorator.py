@@ -67,6 +67,16 @@ def _differentiable(target: Any, define_kwargs: dict[str, Any]) -> Any:
         )
     target.grad = grad(target)
     target.value_and_grad = value_and_grad(target)
-    target.vjp = functools.partial(vjp, target)
-    target.jvp = functools.partial(jvp, target)
+    target.vjp = _of(vjp, target)
+    target.jvp = _of(jvp, target)
     return target
+
+
+def _of(verb: Callable[..., Any], target: Any) -> Callable[..., Any]:
+    """A verb of one function. No `functools.partial`, which would hold the arguments where no name tells of it."""
+
+    def verb_of_target(*args: Any, **kwargs: Any) -> Any:
+        args = (target, *args)
+        return verb(*args, **kwargs)
+
+    return verb_of_target

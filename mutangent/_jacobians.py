@@ -53,8 +53,10 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @functools.wraps(f, updated=())
     def jacobian_of_f(*args: Any, **kwargs: Any) -> Any:
-        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
-        out, pullback = vjp(of_x, x, *containers)
+        of_x, passed = _of_one(f, args, kwargs, argnums)
+        x = passed[0]
+        args = (of_x, *passed)
+        out, pullback = vjp(*args)
         _require_number(out, "the result")
         rows, columns = spec_of(primal(out)), spec_of(primal(x))
         _require_derivative(rows.dtype, columns.dtype)
@@ -108,13 +110,14 @@ def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @functools.wraps(f, updated=())
     def hessian_of_f(*args: Any, **kwargs: Any) -> Any:
-        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
+        of_x, passed = _of_one(f, args, kwargs, argnums)
+        x = passed[0]
         if spec_of(primal(x)).dtype.kind == "c":
             raise GradientTypeError(
                 f"a Hessian needs a real argument, and it is {describe(primal(x))}. Write the function in terms of the "
                 "real and imaginary parts."
             )
-        return jacobian(grad(of_x))(x, *containers)
+        return jacobian(grad(of_x))(*passed)
 
     return hessian_of_f
 
@@ -183,10 +186,11 @@ def elementwise_grad(f: Callable[..., Any], argnums: int = 0) -> Callable[..., A
 
     @functools.wraps(f, updated=())
     def elementwise_grad_of_f(*args: Any, **kwargs: Any) -> Any:
-        of_x, (x, *containers) = _of_one(f, args, kwargs, argnums)
-        spec = spec_of(primal(x))
+        of_x, passed = _of_one(f, args, kwargs, argnums)
+        spec = spec_of(primal(passed[0]))
         # By the pullback, which can be asked again whether the function is what it is taken for.
-        out, pullback = vjp(of_x, x, *containers)
+        args = (of_x, *passed)
+        out, pullback = vjp(*args)
         _require_elementwise(out, spec)
         ones = _ones(out)
         adjoint = pullback(ones)[0]
@@ -236,13 +240,15 @@ def _of_one(
     _require_number(args[position], f"argument {position}")
     given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     passed = [position, *(key for key, arg in given.items() if _is_container(arg))]
+    count, named = len(args), list(kwargs)
 
     @functools.wraps(f, updated=())
     def of_some(*some: Any) -> Any:
         all_of_them = {**given, **dict(zip(passed, some, strict=True))}
-        return f(*[all_of_them[k] for k in range(len(args))], **{name: all_of_them[name] for name in kwargs})
+        return f(*[all_of_them[k] for k in range(count)], **{name: all_of_them[name] for name in named})
 
-    return of_some, tuple([given[key] for key in passed])
+    # What is passed is held by `of_some` no more.
+    return of_some, tuple([given.pop(key) for key in passed])
 
 
 def _is_container(arg: Any) -> bool:

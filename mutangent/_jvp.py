@@ -19,6 +19,7 @@ from ._fields import CapturedField, current, enter, is_captured, leave, schema_o
 from ._forward import ForwardTape, Pusher
 from ._identity import IdentityMap
 from ._overlay import Record
+from ._readers import Given
 from ._recording import Recording, check_array, leaf_maker, zero_like
 from ._references import ALONE, COUNTS_REFERENCES
 from ._structure import Description, Group, Leaf, Lifter, MakeLeaf
@@ -311,14 +312,18 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             "jvp takes the arguments and their tangents as two sequences of the same length: jvp(f, (x,), (x_dot,))"
         )
     recording = Forward()
+    if recording.outer is not None:
+        args = (primals,)
+        recording.arguments = Given(args)
     with recording:
-        lifted = []
+        lifted: Any = []
         for number, (primal_value, tangent) in enumerate(zip(primals, tangents, strict=True)):
             recording.give(primal_value, tangent, f"argument {number}")
         for number, (primal_value, tangent) in enumerate(zip(primals, tangents, strict=True)):
             value, description = recording.lift(primal_value, f"argument {number}")
             recording.attach(description, tangent, f"argument {number}")
             lifted.append(value)
+        lifted = tuple(lifted)
         result = f(*lifted)
         out_dot = recording.tangent_of(result)
     if recording.outer is None:

@@ -30,6 +30,7 @@ from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
+from ._readers import Given
 from ._shadow import detached, entry_of_lent, first_name, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
@@ -54,6 +55,10 @@ class Recording(Overlay):
         # Whether user code may run between the recording and a sweep, and overwrite arrays that the tape reads.
         self.swept_later = swept_later
         self.roots: list[Description] = []  # descriptions of the arguments
+        # Within another recording, what the function was given.
+        self.arguments: Given | None = None
+        # And by what the program still reaches arrays that it gave before, by their identity.
+        self.readers: dict[int, str | None] = {}
         # Fields that were not read, whose containers are known by their identity, and so must stay alive.
         self.recognised: list[Unread] = []
         self.copies: dict[
@@ -138,6 +143,8 @@ class Recording(Overlay):
         array = self.tape.overwritten()
         if array is not None:
             raise self._overwritten(array)
+        if self.arguments is not None:
+            self._require_unread()
         check_contents(self.tape)
         noted = self.noted_elsewhere()
         if noted is not None:
@@ -147,6 +154,33 @@ class Recording(Overlay):
         commit_contents(self.tape, self.entries)
         if self.swept_later:
             self.tape.guard()
+
+    def reader_of(self, array: Any) -> str | None:
+        """By what the program can still reach an array that it gave to the recorded function; see `_readers`."""
+        if id(array) in self.readers:
+            return self.readers[id(array)]
+        outermost: Overlay = self
+        while outermost.outer is not None:
+            outermost = outermost.outer
+        assert self.arguments is not None
+        return self.arguments.reader_of(array, self, outermost)
+
+    def _require_unread(self) -> None:
+        """Raise if an outer recording is to follow an array that the program knows by a plain name, and can read by it."""
+        sleepers = None if self.tape.sleeping is None else self.tape.sleeping.sleepers
+        for root, array in self.tape.shadowed.values():
+            if type(array) is TracedArray or type(root._value) is not TracedArray:
+                continue
+            if sleepers is not None and sleepers.get(id(array)) is root:
+                continue  # it was not given, but made here
+            reader = self.reader_of(array)
+            if reader is not None:
+                raise InPlaceError(
+                    f"{describe(array)}, which a function in a recording gave to another one, was written in place there "
+                    f"with values that the first one traces, and {reader} goes on to show the old contents, which have no "
+                    "gradient. Make the array with np.zeros_like(x) or np.zeros(shape, like=x) of a traced x, or hold "
+                    "it in a field; or give a copy, `a.copy()`, if nobody needs what is written."
+                )
 
     def _objects(self) -> list[Any]:
         """The objects that the recording has met."""

@@ -42,5 +42,12 @@ def counts_as_expected() -> bool:
     return True
 
 
+def counts_operands() -> bool:
+    """Whether a local name that an expression has read, and not used yet, is one more reference."""
+    held = object()
+    return (held, getrefcount(held))[1] == getrefcount(held) + 1
+
+
 # Without the interpreter lock a reference count is no proof that nobody else looks.
 COUNTS_REFERENCES: Final[bool] = getattr(sys, "_is_gil_enabled", lambda: True)() and counts_as_expected()
+COUNTS_OPERANDS: Final[bool] = counts_operands()

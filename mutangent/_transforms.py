@@ -13,6 +13,7 @@ from ._arrays import describe, is_array, is_differentiable, number, spec_of, typ
 from ._errors import CotangentError, GradientTypeError
 from ._fields import is_captured
 from ._identity import IdentityMap
+from ._readers import Given
 from ._recording import Recording, match
 from ._structure import Description
 from ._tangent import NoTangent, Tangent, ZeroTangent, children
@@ -128,30 +129,11 @@ def value_and_grad(
     >>> mt.value_and_grad(lambda w, x: np.sum(w * x), argnums=(0, 1))(np.array([2.0]), np.array([5.0]))
     (np.float64(10.0), (array([5.]), array([2.])))
     """
-    single = isinstance(argnums, int)
-    positions: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    both = _differentiated(f, argnums, has_aux)
 
     @functools.wraps(f, updated=())
     def value_and_grad_of_f(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        chosen = [argument_position(f, args, position) for position in positions]
-
-        def target(result: Any) -> Any:
-            if has_aux:
-                if not isinstance(result, tuple) or len(result) != 2:
-                    raise GradientTypeError(
-                        f"has_aux=True needs {_name(f)} to return a pair (value, aux), and it returned "
-                        f"{describe(primal(result))}."
-                    )
-                result = result[0]
-            require_scalar(result, _name(f))
-            return result
-
-        recording, descriptions, traced, out = _record(f, args, chosen, target, kwargs=kwargs)
-        node = recording.node_of(traced)
-        seeds = [] if node is None else [(node, number(1, spec_of(primal(traced)).dtype, primal(traced)))]
-        gradients = recording.gradients(seeds, free=True)
-        tangents = tuple([gradients.of(description, dense=True) for description in descriptions])
-        return out, tangents[0] if single else tangents
+        return both(args, kwargs)
 
     return value_and_grad_of_f
 
@@ -191,14 +173,44 @@ def grad(
     >>> mt.grad(mt.grad(lambda x: x**3))(2.0)
     12.0
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = _differentiated(f, argnums, has_aux)
 
     @functools.wraps(f, updated=())
     def grad_of_f(*args: Any, **kwargs: Any) -> Any:
-        value, tangent = both(*args, **kwargs)
+        value, tangent = both(args, kwargs)
         return (tangent, value[1]) if has_aux else tangent
 
     return grad_of_f
+
+
+def _differentiated(
+    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Any]]:
+    """A function of the arguments of `f`, not unpacked, that returns the value and the gradient."""
+    single = isinstance(argnums, int)
+    positions: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def target(result: Any) -> Any:
+        if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise GradientTypeError(
+                    f"has_aux=True needs {_name(f)} to return a pair (value, aux), and it returned "
+                    f"{describe(primal(result))}."
+                )
+            result = result[0]
+        require_scalar(result, _name(f))
+        return result
+
+    def value_and_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        chosen = [argument_position(f, args, position) for position in positions]
+        recording, descriptions, traced, out = _record(f, args, chosen, target, kwargs=kwargs)
+        node = recording.node_of(traced)
+        seeds = [] if node is None else [(node, number(1, spec_of(primal(traced)).dtype, primal(traced)))]
+        gradients = recording.gradients(seeds, free=True)
+        tangents = tuple([gradients.of(description, dense=True) for description in descriptions])
+        return out, tangents[0] if single else tangents
+
+    return value_and_gradient
 
 
 def _record(
@@ -215,7 +227,9 @@ def _record(
     result without. If `target` raises, the call is undone.
     """
     recording = Recording(swept_later)
-    lifted = list(args)
+    if recording.outer is not None:
+        recording.arguments = Given(args, kwargs)
+    lifted: Any = list(args)
     with recording:
         described: dict[int, Description] = {}  # an argument may be named twice
         for position in chosen:
@@ -229,6 +243,8 @@ def _record(
         named = kwargs and {
             name: recording.lift_container(value, f"argument {name}") for name, value in kwargs.items()
         }
+        # A tuple: what is called with the items of a list, Python holds in a tuple that no name tells of.
+        lifted = tuple(lifted)
         result = f(*lifted, **named) if named else f(*lifted)
         traced = target(result)
     return recording, descriptions, traced, recording.lower(result)

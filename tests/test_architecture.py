@@ -21,7 +21,21 @@ ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 # other as long as they make no circle; sets with the same floor number do not: no rule sees a tape, no tape
 # a rule.
 FLOORS: list[tuple[int, set[str]]] = [
-    (0, {"_errors", "_identity", "_arrays", "_collector", "_contents", "_loads", "_reached", "_references"}),
+    (
+        0,
+        {
+            "_errors",
+            "_identity",
+            "_arrays",
+            "_collector",
+            "_contents",
+            "_live_names",
+            "_loads",
+            "_reached",
+            "_readers",
+            "_references",
+        },
+    ),
     (1, {"_tangent", "_accumulate"}),
     (2, {"_rulebook"}),
     (3, {"rules.*"}),
