@@ -155,8 +155,8 @@ class _Segment:
         self.recomputation.given, self.recomputation.arguments = inside.lifter.lift(
             (args, kwargs), "the arguments of a checkpointed function"
         )
+        inside.remembered.note_function(self.recomputation.function)
         inside.remembered.note(self.recomputation.arguments, None, "an argument")
-        inside.remembered.look_into(self.recomputation.function)
         before = enter(inside)
         try:
             first = FirstRun()

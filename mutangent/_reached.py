@@ -186,9 +186,10 @@ class Reached:
     __slots__ = ("_all", "_functions", "classes", "names")
 
     def __init__(self, functions: list[FunctionType], classes: frozenset[Any], key: Any) -> None:
-        self.classes = classes  # weak references
         search = _Search(functions, [cls for reference in classes if (cls := reference()) is not None])
         self._all = list(search.names.values())
+        # Weak references: those that were asked for, and others that were met.
+        self.classes = classes | {weakref.ref(cls) for cls in search.classes}
         # Those of data: their values are looked up by `value`, since they change.
         self.names = tuple([name for name in self._all if not name.is_program])
         self._functions = [weakref.ref(function, lambda _: _known.pop(key, None)) for function in functions]
@@ -312,6 +313,7 @@ class _Search:
         # Methods are entered once their names occur as that of an attribute.
         self._attributes: set[str] = set()
         self._methods: dict[str, list[Any]] = {}
+        self.classes: list[type] = []  # whose methods were looked at
         self._homes = {"", *(_home_of(function.__code__.co_filename) for function in functions)}
         for function in functions:
             self._seen[id(function)] = function
@@ -342,6 +344,7 @@ class _Search:
                 if _home_of(value.__code__.co_filename) in self._homes:
                     self._pending.append(value)
             elif issubclass(kind, type):
+                self.classes.append(value)
                 pending += self._methods_of(value)
             else:
                 pending.append(kind)

@@ -9,8 +9,11 @@ which the first one met it (`_states`). What has a state that cannot be put back
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import io
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -18,17 +21,21 @@ import numpy as np
 from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array, type_name
 from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
 from ._errors import CheckpointError
+from ._global_generators import GlobalGenerators, put
+from ._positions import UNKNOWN, Position, is_iterator
+from ._reached import Name, Reached, reached_by
 from ._states import (
     CONSTANTS,
     children_of,
     draws_for_good,
     has_state,
-    is_iterator,
     is_writeable,
     kind_of,
     states_of,
+    was_left,
 )
 from ._structure import Child, Containers, Description, Group, by_key, is_followed_as_whole
+from ._traced import TracedArray
 
 # Up to so many bytes an array is copied, wherever it was met.
 SHORT: Final = 1 << 10
@@ -42,11 +49,22 @@ class Remembered:
         self.copies: dict[int, tuple[Any, Any]] = {}
         # By the identity of a value that the function itself changes, it and its state. What was met first comes first.
         self.states: dict[int, tuple[Any, Any]] = {}
+        # Plain names that the function reaches by its code, and what they stood for.
+        self.names: list[tuple[Name, Any]] = []
+        self.generators = GlobalGenerators()
+        self._function: Any = None
+        self._reached: Reached | None = None
         self._containers = containers
         # Until the first run has ended: what was looked at, and how many children random generators had.
         self._seen: dict[int, Any] = {}
         self._children: list[tuple[Any, int | None]] = []
         self._held: set[int] = set()  # arrays that a field, an argument or a container in one holds
+
+    def note_function(self, function: Any) -> None:
+        """Note what belongs to the function that is called, and what its code names."""
+        self._function = function
+        self._reached = reached_by(function)
+        self.look_into(function, *self._note_names(self._reached))
 
     def note(self, description: Description, value: Any, where: str) -> None:
         """Note what a field or an argument holds: `value`, as `description` describes it."""
@@ -63,14 +81,40 @@ class Remembered:
                 self._note_constant(value, where)
 
     def note_object(self, obj: Any) -> None:
-        """Note the attributes of a captured object that are no fields."""
-        if has_state(obj):
+        """Note the attributes of a captured object that are no fields, and those of its class."""
+        if id(obj) not in self._seen:
             self.look_into(obj)
 
     def look_into(self, *values: Any) -> None:
         """Note values that a recording does not follow, and what they lead to: what is near comes first."""
-        for value, state in states_of(values, self._seen):
-            self._keep_state(value, state)
+        pending = [values]
+        while pending:
+            for value, state in states_of(pending.pop(), self._seen):
+                self._keep_state(value, state)
+                if type(value) is FunctionType:
+                    pending.append(self._note_names(reached_by(value)))
+                elif isinstance(value, type):
+                    pending.append(self._note_methods(value))
+
+    def _note_methods(self, cls: type) -> Sequence[Any]:
+        """Note the names that the methods of a class reach, which the function may call."""
+        if self._function is None or self._reached is None or weakref.ref(cls) in self._reached.classes:
+            return ()
+        self._reached = reached_by(self._function, [cls])
+        return self._note_names(self._reached)
+
+    def _note_names(self, reached: Reached) -> Sequence[Any]:
+        """Note what names stand for; the values, which are to be looked into."""
+        if not reached.names or id(reached) in self._seen:
+            return ()
+        self._seen[id(reached)] = reached
+        values = [name.value() for name in reached.names]
+        self.names += [
+            (name, value)
+            for name, value in zip(reached.names, values, strict=True)
+            if type(value) is not TracedArray
+        ]
+        return values
 
     def original_of(self, value: Any) -> Any:
         """The value of which `value` is the working copy; itself if it is none."""
@@ -90,9 +134,19 @@ class Remembered:
                     "so that the second run would get others than the first. Spawn them before the call, and pass them as "
                     "arguments, or hold them in a field."
                 )
-        for key, (value, state) in self.states.items():
-            if is_plain_array(value) and self._is_long(value) and np.array_equal(value, state):
+        for key, (value, state) in list(self.states.items()):
+            if type(state) is Position:
+                if not state.is_of(value):
+                    raise CheckpointError(
+                        f"a checkpointed function took items from an iterator, {_name_of(value)}, {_REACHED}, so that "
+                        f"its second run would get others than the first. {_TAKE}"
+                    )
+                del self.states[key]
+            elif was_left(value, state):
+                del self.states[key]
+            elif is_plain_array(value) and self._is_long(value) and np.array_equal(value, state):
                 self.states[key] = (value, _Unchanged(in_little_memory(value, state)))
+        self.generators.forget_unused()
         self._seen = {}
         self._children = []
 
@@ -104,12 +158,16 @@ class Remembered:
             for value, state in self.states.values()
             if type(state) is not _Unchanged
         ]
+        bound = [(name, name.value()) for name, _ in self.names]
+        drawn = self.generators.now()
         try:
             self.put_back()
             yield
         finally:
             for value, state in reversed(now):
                 kind_of(value).put_back(value, state)
+            bind(bound)
+            put(drawn)
 
     def put_back(self) -> None:
         """Give every value the state in which the first run met it."""
@@ -119,6 +177,8 @@ class Remembered:
                 state.require(value)
             else:
                 kind_of(value).put_back(value, state)
+        bind(self.names)
+        self.generators.put_back()
 
     def _note_constant(self, value: Any, where: str) -> None:
         if isinstance(value, set | bytearray) or is_followed_as_whole(value):
@@ -128,18 +188,15 @@ class Remembered:
                 self.copies[id(value)] = (value, made)
                 self.look_into(*kind_of(value).parts_of(value))
             return
-        name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         if is_iterator(value):
             raise CheckpointError(
-                f"{where} of a checkpointed function holds an iterator, {name}, which would give its second run other "
-                "items than the first. Give it the items, in a list for example, or take them from the iterator before the "
-                "call."
+                f"{where} of a checkpointed function holds an iterator, {_name_of(value)}, which would give its second run "
+                "other items than the first. Give it the items, in a list for example, or take them from the iterator "
+                "before the call."
             )
         if draws_for_good(value):
             raise CheckpointError(
-                f"{where} of a checkpointed function holds a random generator, {name}, whose state cannot be put back, so "
-                "that its second run would draw other numbers than the first. Draw them before the call, or use a "
-                "numpy.random.Generator."
+                f"{where} of a checkpointed function holds a random generator, {_name_of(value)}, {_DRAWS}"
             )
         if kind_of(value).is_buffer and is_writeable(value):  # of any size
             self._held.add(id(value))
@@ -154,10 +211,19 @@ class Remembered:
 
     def _keep_state(self, value: Any, state: Any) -> None:
         """Keep the state in which a value was met first."""
+        if state is UNKNOWN:
+            raise _not_told(value)
         if id(value) not in self.states:
             self.states[id(value)] = (value, state)
             if children_of(value) is not None:
                 self._children.append((value, children_of(value)))
+
+
+def bind(names: list[tuple[Name, Any]]) -> None:
+    """Let names stand for values again."""
+    for name, value in names:
+        if name.value() is not value:
+            name.bind(value)
 
 
 class _Unchanged:
@@ -175,3 +241,28 @@ class _Unchanged:
                 f"{describe(array)}, which a checkpointed function could read in an argument, a field, an object or its "
                 "closure, was overwritten before its second run, which needs what the first one saw. Overwrite a copy."
             )
+
+
+_REACHED: Final = "to which its closure, a global name or an attribute leads"
+_TAKE: Final = "Give it the items, in a list for example, or take them from the iterator before the call."
+_DRAWS: Final = (
+    "whose state cannot be put back, so that its second run would draw other numbers than the first. Draw them before the "
+    "call, or use a numpy.random.Generator."
+)
+
+
+def _name_of(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _not_told(value: Any) -> CheckpointError:
+    """The error about a value of which nobody can tell whether the first run has taken from it."""
+    if draws_for_good(value):
+        return CheckpointError(
+            f"a checkpointed function has a random generator, {_name_of(value)}, {_REACHED}, {_DRAWS}"
+        )
+    what = "a file in a loop over its lines" if isinstance(value, io.IOBase) else "an iterator"
+    return CheckpointError(
+        f"a checkpointed function has {what}, {_name_of(value)}, {_REACHED}. What it takes from there cannot be told, "
+        f"and its second run might get something else. {_TAKE}"
+    )

@@ -281,6 +281,8 @@ def _same(first: Any, again: Any) -> bool:
     """Whether two results are equal up to rounding."""
     if np.shape(first) != np.shape(again):
         return False
+    if np.all(first == again):  # mostly so, and quick
+        return True
     return bool(np.allclose(first, again, rtol=_tolerance(spec_of(first).dtype), atol=1e-30, equal_nan=True))
 
 

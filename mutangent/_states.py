@@ -11,12 +11,11 @@ import enum
 import functools
 import io
 import random
-import sys
 from array import array as python_array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,17 +23,35 @@ import numpy as np
 
 from ._arrays import is_plain_array
 from ._attributes import Attributes
-from ._fields import schema_of
+from ._bindings import (
+    attributes_of_function,
+    content_of,
+    data_of_class,
+    is_of_libraries,
+    put_content,
+    put_on_class,
+    put_on_function,
+)
+from ._fields import MISSING, schema_of
+from ._positions import (
+    UNKNOWN,
+    contents_of_buffer,
+    held_by,
+    is_code,
+    is_iterator,
+    place_in_file,
+    position_of,
+    put_buffer,
+    put_place,
+)
 from ._structure import CODE, COPIED_BYTES, contents, refill, same_parts
 from ._tangent import NoTangent, Tangent, ZeroTangent
 from ._traced import TracedArray
 
 # What holds more values is data, as an array of more than `COPIED_BYTES` is.
 MOST: Final = 1000
-# Objects of these libraries stand for what the computer does, such as threads, queues and files, or for derivatives.
-_OTHERS: Final = (sys.stdlib_module_names - {"collections", "types"}) | {"mutangent"}
 # Values of which nothing is asked.
-CONSTANTS: Final = {float, int, complex, str, bytes, bool, type(None), type, TracedArray}
+CONSTANTS: Final = {float, int, complex, str, bytes, bool, type(None), TracedArray}
 
 
 class Kind(NamedTuple):
@@ -113,11 +130,21 @@ def held_in_closure(function: FunctionType) -> list[Any]:
     return found
 
 
-def _closure_and_defaults(function: FunctionType) -> list[Any]:
+def _held_by_function(function: FunctionType) -> list[Any]:
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return [*defaults, *held_in_closure(function)]
+    return [*defaults, *(function.__closure__ or ()), *function.__dict__.values()]
 
 
+def _held_by_class(cls: type) -> list[Any]:
+    return [*data_of_class(cls).values(), *cls.__bases__]
+
+
+def _content(cell: CellType) -> list[Any]:
+    content = content_of(cell)
+    return [] if content is MISSING else [content]
+
+
+_NOT_TOLD: Final = Kind(_always, lambda _: UNKNOWN, lambda _value, _state: None, _nothing)
 # The first that fits. A generator's children are counted, and that number cannot be put back: see `children_of`.
 _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
     ((str, bytes, int, float, complex, enum.Enum, Tangent, ZeroTangent, NoTangent), _unchangeable()),
@@ -146,18 +173,24 @@ _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
         ),
     ),
     (np.random.BitGenerator, Kind(_always, lambda value: copy.deepcopy(value.state), _put_bits, _nothing)),
-    (random.SystemRandom, _unchangeable()),
+    (random.SystemRandom, _NOT_TOLD),
     (
         random.Random,
         Kind(_always, lambda value: value.getstate(), lambda value, state: value.setstate(state), _nothing),
     ),
-    (MethodType, _unchangeable(lambda value: [value.__self__])),
-    (FunctionType, _unchangeable(_closure_and_defaults)),
+    (MethodType, _unchangeable(lambda value: [value.__self__, value.__func__])),
+    (CellType, Kind(_always, content_of, put_content, _content)),
+    (FunctionType, Kind(_always, attributes_of_function, put_on_function, _held_by_function)),
+    (type, Kind(_always, data_of_class, put_on_class, _held_by_class)),
     (functools.partial, _unchangeable(lambda value: [value.func, *value.args, *value.keywords.values()])),
     (CODE, _unchangeable()),
+    ((io.StringIO, io.BytesIO), Kind(_always, contents_of_buffer, put_buffer, _nothing)),
 ]
 _ARRAY: Final = Kind(_is_small_array, lambda value: value.copy(), _put_elements, _objects_in, True)
 _OBJECT: Final = Kind(_always, Attributes, lambda _value, state: state.restore(), _nothing)
+_CAPTURED: Final = _unchangeable(lambda value: [type(value)])
+_ITERATOR: Final = Kind(_always, position_of, lambda _value, _state: None, held_by)
+_FILE: Final = Kind(_always, place_in_file, put_place, _nothing)
 _NO_STATE: Final = _unchangeable()
 _known: Final[WeakKeyDictionary[type, Kind]] = WeakKeyDictionary()
 
@@ -179,9 +212,15 @@ def _find_kind(value: Any) -> Kind:
             return kind
     schema = schema_of(cls)
     if schema is not None:
-        return _OBJECT if schema.may_stray else _NO_STATE
+        return _OBJECT if schema.may_stray else _CAPTURED
+    is_other = is_of_libraries(cls)
+    if is_iterator(value) and (is_other or is_code(value)):
+        return _ITERATOR
+    if isinstance(value, io.IOBase) and is_other:
+        return _FILE
+    if draws_for_good(value):
+        return _NOT_TOLD
     has_attributes = hasattr(value, "__dict__") or hasattr(cls, "__slots__")
-    is_other = str(cls.__module__).partition(".")[0] in _OTHERS
     return _OBJECT if has_attributes and not is_other else _NO_STATE
 
 
@@ -209,7 +248,20 @@ def states_of(values: Iterable[Any], seen: dict[int, Any]) -> Iterator[tuple[Any
         if has_state(value):
             state = kind.state_of(value)
             yield value, state
-        pending += state.before.values() if type(state) is Attributes else kind.parts_of(value)
+        if type(state) is Attributes:
+            pending += state.before.values()
+            pending.append(type(value))
+        else:
+            pending += kind.parts_of(value)
+
+
+def was_left(value: Any, state: Any) -> bool:
+    """Whether a value that seldom changes has still the state that it had, which need not be kept then."""
+    if isinstance(value, CellType):
+        return False
+    if isinstance(value, FunctionType | type):
+        return not state and not kind_of(value).state_of(value)
+    return state is None or (isinstance(value, io.IOBase) and bool(state == kind_of(value).state_of(value)))
 
 
 def is_writeable(buffer: Any) -> bool:
@@ -224,11 +276,6 @@ def children_of(value: Any) -> int | None:
         bits = value.bit_generator if isinstance(value, np.random.Generator) else value
         seeds = getattr(bits, "seed_seq", None)
     return seeds.n_children_spawned if isinstance(seeds, np.random.SeedSequence) else None
-
-
-def is_iterator(value: Any) -> bool:
-    """Whether a value gives each of its items once. A file may be one that is only written."""
-    return hasattr(type(value), "__next__") and not isinstance(value, io.IOBase)
 
 
 def draws_for_good(value: Any) -> bool:

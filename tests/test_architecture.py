@@ -75,6 +75,8 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_instance_dict",
             "_overlay",
             "_instance_state",
+            "_bindings",
+            "_positions",
             "_states",
             "_conversions",
             "_capture",

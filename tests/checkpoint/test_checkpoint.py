@@ -4,7 +4,7 @@ import copy
 import gc
 import tracemalloc
 import weakref
-from typing import ClassVar
+from queue import SimpleQueue
 
 import attrs
 import numpy as np
@@ -215,20 +215,19 @@ def test_a_list_that_a_new_object_takes_over_is_the_same_list():
 
 
 def test_what_a_call_kept_for_its_second_run_is_freed_with_the_gradient():
-    class Made:  # a list in the closure would be put back for the second run
-        counters: ClassVar = []
+    counters = SimpleQueue()  # a list in the closure would be put back for the second run
 
     @mt.checkpoint
     def f(m, z):
         counter = Counter(1)
-        Made.counters.append(weakref.ref(counter))
+        counters.put(weakref.ref(counter))
         return m.w * z * counter.n
 
     gc.collect()
     gc.disable()  # nothing waits for the collector of cycles
     try:
         mt.grad(lambda m: f(m, m.w * 2.0))(memory())
-        assert [each() for each in Made.counters] == [None, None]
+        assert [counters.get()() for _ in range(counters.qsize())] == [None, None]
     finally:
         gc.enable()
 

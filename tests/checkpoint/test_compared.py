@@ -1,10 +1,21 @@
 """How the second run is compared with the first: rounding is no difference, another element is one."""
 
+from queue import SimpleQueue
+
 import numpy as np
 import pytest
 
 import mutangent as mt
 from mutangent._second_run import Sums
+
+
+def queue_of(*items):
+    """Something that is not put back for the second run."""
+    queue = SimpleQueue()
+    for item in items:
+        queue.put(item)
+    return queue
+
 
 KINDS = [np.float16, np.float32, np.float64, np.complex64, np.complex128]
 
@@ -75,11 +86,11 @@ def test_many_elements_of_any_precision_are_written(kind):
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_a_second_run_that_rounds_otherwise_is_the_same(kind):
-    factors = iter([1.0, 1.0 + np.finfo(kind).eps] * 2)
+    factors = queue_of(1.0, 1.0 + np.finfo(kind).eps)
 
     @mt.checkpoint
     def f(b):
-        factor = kind(next(factors))
+        factor = kind(factors.get())
         b.buf[:] = b.buf * b.x * factor
         return b.buf[:3] * factor
 
@@ -88,11 +99,11 @@ def test_a_second_run_that_rounds_otherwise_is_the_same(kind):
 
 
 def test_an_element_written_in_another_place_is_found():
-    places = iter([3, 4])
+    places = queue_of(3, 4)
 
     @mt.checkpoint
     def f(b):
-        b.buf[next(places)] = b.x
+        b.buf[places.get()] = b.x
         return b.x * 1
 
     with pytest.raises(mt.CheckpointError, match="depends on something that is neither an argument"):

@@ -1,6 +1,7 @@
 """What a second run could not repeat is refused, or right: never a wrong gradient."""
 
 from collections import deque
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_a_deque_is_shown_as_one():
     assert list(m.d) == [2.0, 3.0]
 
 
-def test_a_closure_variable_that_changed_is_found():
+def test_a_closure_variable_is_bound_as_it_was_for_the_second_run():
     @mt.checkpoint
     def f(x):
         return x**2 * i
@@ -82,8 +83,7 @@ def test_a_closure_variable_that_changed_is_found():
         return total
 
     i = 0
-    with pytest.raises(mt.CheckpointError, match="not what it gave the first time"):
-        mt.grad(loss)(3.0)
+    assert mt.grad(loss)(3.0) == 36.0
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,16 @@ def test_a_closure_variable_that_changed_is_found():
 )
 def test_a_write_that_the_second_run_does_not_repeat_is_found(write):
     def f(m, z):
-        if writes:
+        if written.empty():
+            written.put(True)
             write(m, z)
         return z * 2.0
 
     def loss(m):
-        nonlocal writes
-        writes = True
         z = mt.checkpoint(f)(m, m.x[1] * 3.0)
-        writes = False
         return z + np.sum(m.x**2) + sum(m.items)
 
-    writes = True
+    written = SimpleQueue()  # it is not put back for the second run
     with pytest.raises(mt.CheckpointError, match="not what it gave the first time"):
         mt.grad(loss)(model())
 
