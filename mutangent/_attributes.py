@@ -115,6 +115,7 @@ def _slots(obj: Any) -> list[str]:
         known = _slots_of[type(obj)] = [
             name
             for cls in type(obj).__mro__
+            if "__slots__" in vars(cls)  # in C, members are no attributes that a program gives an object
             for name, member in vars(cls).items()
             if type(member) is MemberDescriptorType
         ]

@@ -69,7 +69,7 @@ def data_of_class(cls: type) -> dict[str, Any]:
         names = [
             name for name in stored if not _is_pythons(name) and not hasattr(type(stored[name]), "__get__")
         ]
-        known = _known[cls] = (len(stored), tuple(names) if _is_users(cls) else ())
+        known = _known[cls] = (len(stored), tuple(names) if is_users_class(cls) else ())
     return {name: stored[name] for name in known[1] if name in stored}
 
 
@@ -96,7 +96,8 @@ def _is_pythons(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _is_users(cls: type) -> bool:
+def is_users_class(cls: type) -> bool:
+    """Whether a program may keep a state on a class."""
     return (
         bool(cls.__flags__ & _HEAP_TYPE)
         and not issubclass(cls, enum.Enum)

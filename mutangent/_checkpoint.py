@@ -22,11 +22,13 @@ from typing import Any, NoReturn
 
 from ._arrays import ARRAYS, describe, is_array, overlap
 from ._call import open_tape
+from ._compared import Sums
 from ._errors import CheckpointError, MutangentError
 from ._fields import current, enter, is_captured, leave
 from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
-from ._second_run import Recomputation, Sums
+from ._raised import Left
+from ._second_run import Recomputation
 from ._shadow import add_name, first_name, is_entry
 from ._structure import Containers, Description, Leaf, Lifter, Lowerer, by_key
 from ._tape import CALL, UNPACK, Tape
@@ -148,6 +150,7 @@ class _Segment:
         self.recomputation = Recomputation(function, self.inside)
         self.first = len(tape.kept)  # of the descriptions that this call keeps
         self.raised: Exception | None = None  # after the function had written something
+        self.left: Left | None = None  # what that was
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function, put the call on the tape, commit what it wrote, and return its traced value."""
@@ -184,6 +187,7 @@ class _Segment:
         except Exception as error:
             if first.has_written():
                 self.raised = error
+                self.left = Left(self.inside, first, error)
             raise
 
     def repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
@@ -196,6 +200,12 @@ class _Segment:
         self.tape.repeats = True
         try:
             self.recomputation.function(*args, **kwargs)
+        except MutangentError:
+            raise
+        except Exception as error:
+            assert self.left is not None
+            self.left.require_same(error)
+            raise
         finally:
             self.tape.repeats = False
         raise CheckpointError(

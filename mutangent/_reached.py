@@ -344,7 +344,6 @@ class _Search:
                 if _home_of(value.__code__.co_filename) in self._homes:
                     self._pending.append(value)
             elif issubclass(kind, type):
-                self.classes.append(value)
                 pending += self._methods_of(value)
             else:
                 pending.append(kind)
@@ -356,6 +355,7 @@ class _Search:
         for base in cls.__mro__:
             if not base.__flags__ & _MADE_BY_A_STATEMENT:
                 continue
+            self.classes.append(base)
             for name, member in vars(base).items():
                 if type(member) is not FunctionType and not _behind(member):
                     continue

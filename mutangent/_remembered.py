@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array, type_name
+from ._bindings import is_users_class
 from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
 from ._errors import CheckpointError
 from ._global_generators import GlobalGenerators, put
@@ -49,6 +50,7 @@ class Remembered:
         self.copies: dict[int, tuple[Any, Any]] = {}
         # By the identity of a value that the function itself changes, it and its state. What was met first comes first.
         self.states: dict[int, tuple[Any, Any]] = {}
+        self._left: set[int] = set()  # those that the first run left as they were, as far as that is known
         # Plain names that the function reaches by its code, and what they stood for.
         self.names: list[tuple[Name, Any]] = []
         self.generators = GlobalGenerators()
@@ -87,7 +89,7 @@ class Remembered:
 
     def look_into(self, *values: Any) -> None:
         """Note values that a recording does not follow, and what they lead to: what is near comes first."""
-        pending = [values]
+        pending: list[Sequence[Any]] = [values]
         while pending:
             for value, state in states_of(pending.pop(), self._seen):
                 self._keep_state(value, state)
@@ -98,7 +100,8 @@ class Remembered:
 
     def _note_methods(self, cls: type) -> Sequence[Any]:
         """Note the names that the methods of a class reach, which the function may call."""
-        if self._function is None or self._reached is None or weakref.ref(cls) in self._reached.classes:
+        known = self._reached is None or weakref.ref(cls) in self._reached.classes
+        if known or not is_users_class(cls):
             return ()
         self._reached = reached_by(self._function, [cls])
         return self._note_names(self._reached)
@@ -146,6 +149,8 @@ class Remembered:
                 del self.states[key]
             elif is_plain_array(value) and self._is_long(value) and np.array_equal(value, state):
                 self.states[key] = (value, _Unchanged(in_little_memory(value, state)))
+            elif kind_of(value).is_in(value, state):
+                self._left.add(key)
         self.generators.forget_unused()
         self._seen = {}
         self._children = []
@@ -153,15 +158,12 @@ class Remembered:
     @contextmanager
     def as_met(self) -> Iterator[None]:
         """In this context every value has the state in which the first run met it."""
-        now = [
-            (value, kind_of(value).state_of(value))
-            for value, state in self.states.values()
-            if type(state) is not _Unchanged
-        ]
+        others = self._others()
+        now = [(value, kind_of(value).state_of(value)) for value, _ in others]
         bound = [(name, name.value()) for name, _ in self.names]
         drawn = self.generators.now()
         try:
-            self.put_back()
+            self._put_back(others)
             yield
         finally:
             for value, state in reversed(now):
@@ -169,14 +171,24 @@ class Remembered:
             bind(bound)
             put(drawn)
 
-    def put_back(self) -> None:
-        """Give every value the state in which the first run met it."""
-        # Last what was met first: two generators may draw from the same bits, two arrays share memory.
-        for value, state in reversed(list(self.states.values())):
+    def _others(self) -> list[tuple[Any, Any]]:
+        """The values that may have another state by now than the first run met, or get one, with that state."""
+        found = []
+        for key, (value, state) in self.states.items():
             if type(state) is _Unchanged:
                 state.require(value)
-            else:
-                kind_of(value).put_back(value, state)
+            elif key not in self._left or not kind_of(value).is_in(value, state):
+                found.append((value, state))
+        return found
+
+    def put_back(self) -> None:
+        """Give every value the state in which the first run met it."""
+        self._put_back(self._others())
+
+    def _put_back(self, others: list[tuple[Any, Any]]) -> None:
+        # Last what was met first: two generators may draw from the same bits, two arrays share memory.
+        for value, state in reversed(others):
+            kind_of(value).put_back(value, state)
         bind(self.names)
         self.generators.put_back()
 

@@ -8,13 +8,11 @@ behind are seeds of the second one, and its tangents are contributions to what t
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
-from ._arrays import describe, namespace_of, spec_of
+from ._arrays import describe
+from ._compared import Sums, same_numbers
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, leave
 from ._first_run import Inside
@@ -24,10 +22,6 @@ from ._recording import Recording, match
 from ._structure import Child, Description, Group, Leaf, by_key, refill
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
 from ._traced import primal
-
-# Multiples of these numbers modulo 1 have no pattern: the golden ratio and the root of 2.
-_STEPS: Final = (0.6180339887498949, 0.4142135623730951)
-_LONGEST: Final = 1 << 18  # of longer arrays no weights are kept
 
 
 class _SecondRun(Recording):
@@ -148,7 +142,7 @@ class Recomputation:
                 pairs += zip(description.items, items_now, strict=True)
             elif type(description) is not Leaf or description.node < 0:
                 pass  # an array that was given, and may be written
-            elif value is None or not _same(primal(description.entry), primal(value)):
+            elif value is None or not same_numbers(primal(description.entry), primal(value)):
                 raise _other_result(value)
         written = {id(array): root._value for root, array in second.tape.shadowed.values()}
         for number, first in self.sums.items():
@@ -229,61 +223,6 @@ class Recomputation:
                 yield outer, within
             elif type(outer) is Group and type(within) is Group:
                 pairs += zip(outer.items, within.items, strict=True)
-
-
-class Sums:
-    """Two sums that stand for the contents of an array, which need not be kept to be compared.
-
-    The elements have weights of either sign that look random. So what rounding does to all of them adds up to little, in
-    comparison with their norm, and one other element, or two that were exchanged, are noticed in arrays of any usual size.
-    """
-
-    __slots__ = ("allowed", "sums")
-
-    def __init__(self, value: Any) -> None:
-        plain = primal(value).reshape(-1)
-        # In double precision: in its own, half precision overflows where there are many elements.
-        wide = plain.astype(np.result_type(plain.dtype, np.float64), copy=False)
-        library = namespace_of(plain)
-        weights = _kept_weights if library is np and plain.size <= _LONGEST else _weights
-        with np.errstate(all="ignore"):
-            self.sums = [np.sum(each * wide) for each in weights(library, plain.size)]
-            largest = np.max(np.abs(wide)) if plain.size else 0.0
-            norm = np.sqrt(np.sum(np.abs(wide / largest) ** 2)) * largest if largest else 0.0
-        self.allowed = _tolerance(plain.dtype) * norm
-
-    def is_near(self, other: Sums) -> bool:
-        """Whether the contents may be equal up to rounding."""
-        allowed = self.allowed if np.isfinite(self.allowed) else 0.0
-        pairs = zip(self.sums, other.sums, strict=True)
-        return all(
-            bool(np.isclose(first, again, rtol=0.0, atol=allowed, equal_nan=True)) for first, again in pairs
-        )
-
-
-def _weights(library: Any, size: int) -> list[Any]:
-    """The weights of the sums."""
-    places = library.arange(1, size + 1)
-    return [2.0 * (places * step % 1.0) - 1.0 for step in _STEPS]
-
-
-# They cost more than the sums, and programs write arrays of few sizes.
-_kept_weights: Final = functools.lru_cache(maxsize=2)(_weights)
-
-
-def _tolerance(kind: np.dtype[Any]) -> float:
-    """By how much two runs may differ that differ by rounding only."""
-    rounding = float(np.finfo(kind).eps)
-    return 1e-9 if rounding < 1e-12 else 1e-4 if rounding < 1e-5 else 2e-2
-
-
-def _same(first: Any, again: Any) -> bool:
-    """Whether two results are equal up to rounding."""
-    if np.shape(first) != np.shape(again):
-        return False
-    if np.all(first == again):  # mostly so, and quick
-        return True
-    return bool(np.allclose(first, again, rtol=_tolerance(spec_of(first).dtype), atol=1e-30, equal_nan=True))
 
 
 def _other_result(value: Any) -> CheckpointError:

@@ -10,6 +10,7 @@ import copy
 import enum
 import functools
 import io
+import operator
 import random
 from array import array as python_array
 from collections import deque
@@ -44,7 +45,7 @@ from ._positions import (
     put_buffer,
     put_place,
 )
-from ._structure import CODE, COPIED_BYTES, contents, refill, same_parts
+from ._structure import CODE, COPIED_BYTES, refill
 from ._tangent import NoTangent, Tangent, ZeroTangent
 from ._traced import TracedArray
 
@@ -62,6 +63,8 @@ class Kind(NamedTuple):
     put_back: Callable[[Any, Any], None]
     parts_of: Callable[[Any], list[Any]]  # what a value holds that may have a state of its own
     is_buffer: bool = False
+    # Whether a value has a state still; False where that is not quickly said.
+    is_in: Callable[[Any, Any], bool] = lambda _value, _state: False
 
 
 def _always(_value: Any) -> bool:
@@ -85,11 +88,17 @@ def _has_few(container: Any) -> bool:
 
 
 def _items(container: Any) -> list[Any]:
-    return list(container) if len(container) <= MOST else []
+    few = len(container) <= MOST
+    return [] if not few or CONSTANTS.issuperset(map(type, container)) else list(container)
 
 
 def _values(container: Any) -> list[Any]:
-    return list(dict.values(container)) if len(container) <= MOST else []
+    few = len(container) <= MOST
+    return (
+        []
+        if not few or CONSTANTS.issuperset(map(type, dict.values(container)))
+        else list(dict.values(container))
+    )
 
 
 def _is_small_memory(buffer: Any) -> bool:
@@ -100,8 +109,17 @@ def _is_small_array(array: Any) -> bool:
     return bool(array.nbytes <= COPIED_BYTES)
 
 
+def _has_items(container: Any, state: Any) -> bool:
+    if isinstance(container, set):
+        return bool(container == state)
+    same = len(container) == len(state) and all(map(operator.is_, container, state))
+    return same and (
+        not isinstance(container, dict) or all(map(operator.is_, dict.values(container), state.values()))
+    )
+
+
 def _put_items(container: Any, state: Any) -> None:
-    if not same_parts(contents(container), contents(state)):
+    if not _has_items(container, state):
         refill(container, state)
 
 
@@ -149,9 +167,9 @@ _NOT_TOLD: Final = Kind(_always, lambda _: UNKNOWN, lambda _value, _state: None,
 _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
     ((str, bytes, int, float, complex, enum.Enum, Tangent, ZeroTangent, NoTangent), _unchangeable()),
     ((tuple, frozenset), _unchangeable(_items)),
-    ((list, deque), Kind(_has_few, list, _put_items, _items)),
-    (dict, Kind(_has_few, lambda value: dict(dict.items(value)), _put_items, _values)),
-    (set, Kind(_has_few, set, _put_items, _items)),
+    ((list, deque), Kind(_has_few, list, _put_items, _items, is_in=_has_items)),
+    (dict, Kind(_has_few, lambda value: dict(dict.items(value)), _put_items, _values, is_in=_has_items)),
+    (set, Kind(_has_few, set, _put_items, _items, is_in=_has_items)),
     ((bytearray, python_array), Kind(_is_small_memory, lambda value: value[:], _put_memory, _nothing, True)),
     (np.random.SeedSequence, Kind(_always, lambda _: None, lambda _value, _state: None, _nothing)),
     (

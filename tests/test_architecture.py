@@ -89,7 +89,9 @@ FLOORS: list[tuple[int, set[str]]] = [
         {
             "_call",
             "_remembered",
+            "_compared",
             "_first_run",
+            "_raised",
             "_second_run",
             "_checkpoint",
             "_primitive",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mutangent as mt
-from mutangent._second_run import Sums
+from mutangent._compared import Sums
 
 
 def queue_of(*items):

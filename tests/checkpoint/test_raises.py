@@ -1,6 +1,8 @@
 """A checkpointed function that raises, and whose caller catches it, leaves what the plain run does, in every mode."""
 
 import copy
+import gc
+import weakref
 from queue import SimpleQueue
 
 import numpy as np
@@ -281,3 +283,154 @@ def test_a_value_that_leaves_by_the_error_is_refused_and_not_a_constant():
 
     with pytest.raises(mt.CheckpointError, match="left it by a name"):
         mt.grad(loss)(3.0)
+
+
+# -- compared with what is left when it is run again -------------------------------------------------------------------
+
+
+def run_of():
+    """Counts the runs, and is not put back."""
+    runs = SimpleQueue()
+
+    def number():
+        runs.put(1)
+        return runs.qsize()
+
+    return number
+
+
+# What a call leaves in run n, and what the error names.
+LEFT = {
+    "a number": (lambda s, x, n: setattr(s, "w", x[0] * n), r"State\.w"),
+    "an array": (lambda s, x, n: setattr(s, "w", x * n), r"State\.w"),
+    "a shape": (lambda s, x, n: setattr(s, "w", x[:n]), r"State\.w"),
+    "an array in place": (lambda s, x, n: s.v.__setitem__(0, x[0] * n), r"an array of shape \(2,\)"),
+    "a part of an array": (lambda s, x, n: s.v.__setitem__(n - 1, x[0]), r"an array of shape \(2,\)"),
+    "an argument": (lambda s, x, n: x.__imul__(n), r"an array of shape \(2,\)"),
+    "an item": (lambda s, x, n: s.items.append(x * n), "a list"),
+    "how many items": (lambda s, x, n: s.items.extend([x] * n), "a list"),
+    "a new object": (lambda s, x, n: setattr(s, "w", State(x * n)), r"State\.w"),
+    "an item of a new object": (lambda s, x, n: setattr(s, "w", State(x, items=[x, x * n])), r"State\.w"),
+    "another object": (lambda s, x, n: setattr(s, "w", s if n == 1 else State(x)), r"State\.w"),
+    "a text": (lambda s, x, n: setattr(s, "w", "one" if n == 1 else "two"), r"State\.w"),
+    "a field more": (lambda s, x, n: n == 1 or setattr(s, "w", x), r"State\.w"),
+    "an array more": (lambda s, x, n: n == 1 or s.v.__setitem__(0, x[0]), r"an array of shape \(2,\)"),
+    "an item more": (lambda s, x, n: n == 1 or s.items.append(x), "a list"),
+    "a field less": (lambda s, x, n: n == 2 or setattr(s, "w", x), r"State\.w"),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_something_else_that_the_repeated_call_leaves_is_an_error(left):
+    write, where = LEFT[left]
+    number = run_of()
+
+    @mt.checkpoint
+    def step(s, x):
+        s.rng = None
+        len(s.items), s.v * 1.0
+        write(s, x, number())
+        raise ValueError
+
+    with pytest.raises(
+        mt.CheckpointError, match=rf"raised ValueError after .*, it left something else in {where}\. "
+    ):
+        mt.grad(loss_of(step), argnums=1)(state(), X)
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_what_the_repeated_call_leaves_as_before_is_none(left):
+    write, _ = LEFT[left]
+
+    def step_of(decorate):
+        def step(s, x):
+            s.rng = None
+            write(s, x, 2)
+            raise ValueError
+
+        return decorate(step)
+
+    def loss_of(step):
+        def loss(s, x):
+            with pytest.raises(ValueError, match=r"^$"):
+                step(s, x * 1.0)
+            return np.sum(s.v * x)
+
+        return loss
+
+    expected = mt.grad(loss_of(step_of(lambda f: f)), argnums=(0, 1))(state(), X)
+    found = mt.grad(loss_of(step_of(mt.checkpoint)), argnums=(0, 1))(state(), X)
+    np.testing.assert_allclose(found[0].v, expected[0].v)
+    np.testing.assert_allclose(found[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda x, n: ValueError() if n == 1 else KeyError(),
+        lambda x, n: ValueError(f"in step {n}"),
+        lambda x, n: ValueError("in step", n),
+        lambda x, n: ValueError(float(n)),
+    ],
+)
+def test_another_error_of_the_repeated_call_is_an_error(error):
+    number = run_of()
+
+    @mt.checkpoint
+    def step(s, x):
+        s.w = x
+        raise error(x, number())
+
+    with pytest.raises(
+        mt.CheckpointError, match=r"raised ValueError after .*, it raised .*, which is another error"
+    ):
+        mt.grad(loss_of(step), argnums=1)(state(), X)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda x: ValueError(f"bad {x!r} and {x[0] * 3!r}"),
+        lambda x: ValueError(f"no number: {object()}"),
+        lambda x: ValueError(x.shape, None, {"a": [1]}),
+        lambda x: ValueError(object(), State(np.ones(2))),
+    ],
+)
+def test_an_error_that_names_values_is_the_same_in_both_runs(error):
+    @mt.checkpoint
+    def step(s, x):
+        s.w = x * 2.0
+        raise error(x)
+
+    def loss(s, x):
+        with pytest.raises(ValueError):  # noqa: PT011 - texts of any kind
+            step(s, x)
+        return np.sum(s.w * x)
+
+    np.testing.assert_allclose(mt.grad(loss, argnums=1)(state(), X), 4 * X)
+
+
+def test_what_is_kept_to_be_compared_is_freed_with_the_gradient():
+    made = SimpleQueue()
+
+    @mt.checkpoint
+    def step(s, x):
+        s.w = State(x * 2.0)
+        made.put(weakref.ref(s.w))
+        raise ValueError
+
+    def loss(s, x):
+        with pytest.raises(ValueError, match=r"^$"):
+            step(s, x)
+        return np.sum(s.w.v * x)
+
+    s = state()
+    gc.collect()
+    gc.disable()  # nothing waits for the collector of cycles
+    try:
+        mt.grad(loss, argnums=1)(s, X)
+        assert made.get()() is None
+        assert made.get()() is s.w
+        del s.w
+    finally:
+        gc.enable()

@@ -1,0 +1,244 @@
+"""What a checkpointed function names globally: the second run finds it as the first one did, and it is changed once.
+
+The factor `p.x` is 0, where nothing but the derivative shows what the second run met.
+"""
+
+import copy
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+from tests.checkpoint.test_remembered import WAYS
+
+n = 0
+state = {"n": 0}
+log = []
+table = np.array([1, 2])
+weights = np.array([1.0, 2.0])
+rng = np.random.default_rng(1)
+numbers = itertools.count(1)
+settings = types.ModuleType("settings")
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def count(self):
+        self.n += 1
+        return self.n
+
+
+counter = Counter()
+
+
+@mt.differentiable
+class P:
+    x: object = 0.0
+    s: object = None
+
+    def count(self):
+        global n
+        n += 1
+        return self.x * n
+
+
+class Counting:
+    """An object of a class that is not decorated."""
+
+    def count(self):
+        global n
+        n += 1
+        return n
+
+
+def count():
+    global n
+    n += 1
+    return n
+
+
+def names_a_counter(p, _):
+    global n
+    n += 1
+    return p.x * n
+
+
+def names_one_by_a_function(p, _):
+    return p.x * count()
+
+
+def names_one_within(p, _):
+    def inner():
+        return [count() for _ in range(2)][1]
+
+    return p.x * inner()
+
+
+def names_one_by_a_method_of_an_argument(p, _):
+    return p.count()
+
+
+def names_one_by_a_method_of_a_field(p, _):
+    return p.x + p.s[0].count() * p.x
+
+
+def names_one_by_a_function_in_a_field(p, _):
+    return p.x * p.s[1]()
+
+
+def names_one_by_a_function_in_an_attribute(p, _):
+    return p.x * p.s[2].act()
+
+
+def names_a_name_without_a_value(p, _):
+    global last
+    last = globals().get("last", 10) + 1
+    return p.x * last
+
+
+def names_a_module(p, _):
+    settings.n += 1
+    return p.x * settings.n
+
+
+def names_a_dict(p, _):
+    state["n"] += 1
+    return p.x * state["n"]
+
+
+def names_a_list(p, _):
+    log.append(1)
+    return p.x * len(log)
+
+
+def names_an_array_of_integers(p, _):
+    table[0] += 1
+    return p.x * int(table[0])
+
+
+def names_an_array(p, _):
+    weights[0] += 1.0
+    return p.x * float(weights[0])
+
+
+def names_a_generator(p, _):
+    return p.x * rng.normal()
+
+
+def names_an_object(p, _):
+    return p.x * counter.count()
+
+
+FUNCTIONS = [value for name, value in list(globals().items()) if name.startswith("names_")]
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    start()
+    yield
+    start()
+
+
+def start():
+    global n, state, log, table, weights, rng, numbers, counter
+    n, state, log, table, weights = 0, {"n": 0}, [], np.array([1, 2]), np.array([1.0, 2.0])
+    rng, numbers, counter = np.random.default_rng(1), itertools.count(1), Counter()
+    settings.n = 0
+    globals().pop("last", None)
+
+
+def left():
+    return copy.deepcopy(
+        (n, state, log, table.tolist(), weights.tolist(), counter.n, settings.n, globals().get("last"))
+    ), rng.normal()
+
+
+def slopes(f):
+    start()
+    p = P(0.0, [Counting(), count, types.SimpleNamespace(act=count)])
+    _, pullback = mt.vjp(lambda p: f(p, None), p)
+    return [float(pullback(1.0)[0].x), float(pullback(1.0)[0].x)], left()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_globals_are_as_in_the_first_run_and_afterwards_as_after_one(function, way):
+    plain, checkpointed = way(function)
+    expected, left_by_plain = slopes(plain)
+    found, left_by_checkpointed = slopes(checkpointed)
+    np.testing.assert_allclose(found, expected)
+    assert left_by_checkpointed == left_by_plain
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_derivatives_of_derivatives_and_forward_mode_are_those_without_a_checkpoint(function):
+    def found(f):
+        start()
+        p = lambda x: P(np.sin(x), [Counting(), count, types.SimpleNamespace(act=count)])
+        along = lambda x: f(p(x), None) + f(p(x), None) ** 2
+        return (
+            mt.grad(mt.grad(along))(0.5),
+            mt.jvp(along, (0.5,), (1.0,))[1],
+            mt.jvp(mt.grad(along), (0.5,), (1.0,))[1],
+        ), left()
+
+    expected, left_by_plain = found(function)
+    again, left_by_checkpointed = found(mt.checkpoint(function))
+    np.testing.assert_allclose(again, expected)
+    assert left_by_checkpointed == left_by_plain
+
+
+def reads_a_counter(x):
+    return x * n
+
+
+def test_a_global_that_the_caller_binds_again_is_as_the_first_run_met_it():
+    def loss(x):
+        global n
+        total = 0.0
+        for n in range(1, 5):
+            total = total + mt.checkpoint(reads_a_counter)(x) * n
+        return total
+
+    assert mt.grad(loss)(0.0) == 1 + 4 + 9 + 16
+    assert n == 4
+
+
+def takes_a_number(x):
+    return x * next(numbers)
+
+
+def test_a_global_iterator_is_an_error():
+    with pytest.raises(mt.CheckpointError, match=r"took items from an iterator, itertools\.count, to which"):
+        mt.grad(mt.checkpoint(takes_a_number))(0.0)
+
+
+def writes_and_raises(p):
+    global n
+    n += 1
+    p.x = p.x * n
+    raise ValueError
+
+
+def test_a_global_is_counted_once_by_a_call_that_raises():
+    def loss(x):
+        p = P(x)
+        for _ in range(3):
+            with pytest.raises(ValueError, match=r"^$"):
+                mt.checkpoint(writes_and_raises)(p)
+        return p.x
+
+    assert mt.grad(loss)(0.0) == 6.0
+    assert n == 3
+
+
+def test_long_sequences_are_counted_in_order():
+    def step(x):
+        return x * count()
+
+    assert mt.grad(lambda x: sum(mt.checkpoint_sequence(step, [x] * 20)))(0.0) == sum(range(1, 21))
+    assert n == 20
