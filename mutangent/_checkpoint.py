@@ -22,13 +22,13 @@ from typing import Any, NoReturn
 
 from ._arrays import ARRAYS, describe, is_array, overlap
 from ._call import open_tape
-from ._compared import Sums
+from ._compared import DEPENDS, Sums
 from ._errors import CheckpointError, MutangentError
 from ._fields import current, enter, is_captured, leave
 from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
 from ._raised import Left
-from ._second_run import Recomputation
+from ._second_run import Recomputation, operations_of
 from ._shadow import add_name, first_name, is_entry
 from ._structure import Containers, Description, Leaf, Lifter, Lowerer, by_key
 from ._tape import CALL, UNPACK, Tape
@@ -53,9 +53,10 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     -----
     The function is called a second time for a gradient, over what the first call met, or at once if it raises after it has
     written something, so that what was written stays. Objects do not notice, and generators of `numpy.random` and `random`
-    draw the same numbers again, if an argument, a field, an object or the function's closure holds them. Printing happens
-    twice. An iterator among the arguments or in a field is a `CheckpointError`, and so is a result of the second call that
-    differs, because of a global variable or generator for example.
+    draw the same numbers again, the global ones too. Closures, globals that the code names, and attributes of classes and
+    functions are as the first call met them, and afterwards as one call has left them. Printing happens twice. An iterator
+    from which the function takes items is a `CheckpointError`, and so is a second call that differs from the first, in its
+    operations, its result or what it writes, because of a clock for example.
 
     Examples
     --------
@@ -167,6 +168,7 @@ class _Segment:
                 with first:
                     lifted = first.lift(self.recomputation.given, "the arguments")[0]
                     result = self._call(first, lifted)
+                    self.recomputation.operations = operations_of(first)
                 result = first.lower(result)
                 inside.copies = first.tape.copies or {}
             finally:
@@ -210,9 +212,7 @@ class _Segment:
             self.tape.repeats = False
         raise CheckpointError(
             "a checkpointed function raised an error after it had written something, and did not when it was run again "
-            "to write that into the caller's recording. It depends on something that is neither an argument nor a captured "
-            "field: a global or closure variable that changed, a file, an iterator. Pass that as an argument, or hold it "
-            "in a field, or call the function without checkpoint."
+            f"to write that into the caller's recording. {DEPENDS}"
         )
 
     def _append(self, result: Any) -> Any:

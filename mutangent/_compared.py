@@ -16,6 +16,12 @@ from ._arrays import is_array, is_differentiable, is_on_device, namespace_of, sp
 from ._fields import is_captured, schema_of
 from ._traced import TracedArray, primal
 
+# What the error about another result says.
+DEPENDS: Final = (
+    "It depends on something that is neither an argument nor a captured field and not put back either: a clock, a queue, a "
+    "file that is written, much data, the state of a library. Pass that as an argument, or hold it in a field, or call the "
+    "function without checkpoint."
+)
 # Multiples of these numbers modulo 1 have no pattern: the golden ratio and the root of 2.
 _STEPS: Final = (0.6180339887498949, 0.4142135623730951)
 _LONGEST: Final = 1 << 18  # of longer arrays no weights are kept

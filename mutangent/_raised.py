@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ._compared import Marks
+from ._compared import DEPENDS, Marks
 from ._errors import CheckpointError
 from ._fields import MISSING, CapturedField, schema_of
 from ._first_run import FirstRun, Inside
 from ._structure import contents, same_parts
 from ._traced import TracedArray
 from ._views import root_of
-
-_INSTEAD = (
-    "It depends on something that is neither an argument nor a captured field and not put back either, a queue or a clock "
-    "for example. Pass that as an argument, or hold it in a field, or call the function without checkpoint."
-)
 
 
 class Left:
@@ -64,7 +59,7 @@ class Left:
     def _other(self, what: str) -> CheckpointError:
         return CheckpointError(
             f"a checkpointed function raised {self._error.__name__} after it had written something, and when it was run "
-            f"again to write that into the caller's recording, {what}. {_INSTEAD}"
+            f"again to write that into the caller's recording, {what}. {DEPENDS}"
         )
 
     def _others(self) -> Iterator[str]:

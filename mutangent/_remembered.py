@@ -108,16 +108,12 @@ class Remembered:
 
     def _note_names(self, reached: Reached) -> Sequence[Any]:
         """Note what names stand for; the values, which are to be looked into."""
-        if not reached.names or id(reached) in self._seen:
+        if id(reached) in self._seen:
             return ()
         self._seen[id(reached)] = reached
-        values = [name.value() for name in reached.names]
-        self.names += [
-            (name, value)
-            for name, value in zip(reached.names, values, strict=True)
-            if type(value) is not TracedArray
-        ]
-        return values
+        found = [(name, name.value()) for name in (*reached.names, *reached.rebound)]
+        self.names += [(name, value) for name, value in found if type(value) is not TracedArray]
+        return [value for _, value in found]
 
     def original_of(self, value: Any) -> Any:
         """The value of which `value` is the working copy; itself if it is none."""
@@ -250,8 +246,9 @@ class _Unchanged:
         """Raise if the array has other contents by now."""
         if not has_contents(array, self.contents):
             raise CheckpointError(
-                f"{describe(array)}, which a checkpointed function could read in an argument, a field, an object or its "
-                "closure, was overwritten before its second run, which needs what the first one saw. Overwrite a copy."
+                f"{describe(array)}, which a checkpointed function could read in an argument, a field, an object, its "
+                "closure or a global, was overwritten before its second run, which needs what the first one saw. Overwrite "
+                "a copy."
             )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._arrays import describe
-from ._compared import Sums, same_numbers
+from ._compared import DEPENDS, Sums, same_numbers
 from ._errors import CheckpointError
 from ._fields import CapturedField, current, enter, leave
 from ._first_run import Inside
@@ -21,7 +21,13 @@ from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import Child, Description, Group, Leaf, by_key, refill
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
+from ._tape import LEAF
 from ._traced import primal
+
+
+def operations_of(recording: Recording) -> int:
+    """A number that is another one where other operations were recorded."""
+    return hash(tuple([entry[0] for entry in recording.entries if entry[0] is not LEAF]))
 
 
 class _SecondRun(Recording):
@@ -93,6 +99,7 @@ class Recomputation:
         self.value: Description = None
         self.written: list[tuple[Any, str, Description]] = []
         self.containers: list[tuple[Description, dict[Any, Description]]] = []
+        self.operations = 0  # of the first run
         self.rewritten: list[tuple[Leaf, int]] = []
         self.sums: dict[int, Sums] = {}  # of the contents that arrays were given, by the number of the result
 
@@ -106,9 +113,15 @@ class Recomputation:
                     given = replay.value_of(self.arguments, self.given)
                     lifted, arguments = second.lift(given, "the arguments")
                     result = self.function(*lifted[0], **lifted[1])
+                    operations = operations_of(second)
             finally:
                 leave(before)
         self._compare(replay, second, result)
+        if operations != self.operations:
+            raise CheckpointError(
+                "a checkpointed function computed something else when it was run again in the backward pass than the first "
+                f"time, though with the same result. {DEPENDS}"
+            )
         gradients = second.gradients(self._seeds(replay, second, result, cotangents), free=True)
         slots = gradients.cotangents.slots
         counted: set[int] = set()
@@ -228,9 +241,7 @@ class Recomputation:
 def _other_result(value: Any) -> CheckpointError:
     return CheckpointError(
         f"a checkpointed function gave {describe(primal(value))} when it was run again in the backward pass, and not "
-        "what it gave the first time. It depends on something that is neither an argument nor a captured field: a global "
-        "or closure variable that changed, a global random generator, an iterator. Pass that as an argument, or hold it in "
-        "a field."
+        f"what it gave the first time. {DEPENDS}"
     )
 
 

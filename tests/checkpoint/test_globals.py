@@ -33,6 +33,7 @@ class Counter:
 
 
 counter = Counter()
+scale = None
 
 
 @mt.differentiable
@@ -129,6 +130,21 @@ def names_a_generator(p, _):
     return p.x * rng.normal()
 
 
+def doubles(x):
+    return 2 * x
+
+
+def triples(x):
+    return 3 * x
+
+
+def names_a_function(p, _):
+    global scale
+    now = scale
+    scale = doubles if scale is triples else triples
+    return p.x * now(1)
+
+
 def names_an_object(p, _):
     return p.x * counter.count()
 
@@ -144,17 +160,21 @@ def fresh():
 
 
 def start():
-    global n, state, log, table, weights, rng, numbers, counter
+    global n, state, log, table, weights, rng, numbers, counter, scale
     n, state, log, table, weights = 0, {"n": 0}, [], np.array([1, 2]), np.array([1.0, 2.0])
     rng, numbers, counter = np.random.default_rng(1), itertools.count(1), Counter()
-    settings.n = 0
+    settings.n, scale = 0, doubles
     globals().pop("last", None)
 
 
 def left():
-    return copy.deepcopy(
-        (n, state, log, table.tolist(), weights.tolist(), counter.n, settings.n, globals().get("last"))
-    ), rng.normal()
+    return (
+        scale.__name__,
+        copy.deepcopy(
+            (n, state, log, table.tolist(), weights.tolist(), counter.n, settings.n, globals().get("last"))
+        ),
+        rng.normal(),
+    )
 
 
 def slopes(f):

@@ -105,6 +105,18 @@ def test_a_write_that_the_second_run_does_not_repeat_is_found(write):
         mt.grad(loss)(model())
 
 
+def test_other_operations_with_the_same_result_are_found():
+    runs = SimpleQueue()  # it is not put back for the second run
+
+    @mt.checkpoint
+    def f(x):
+        runs.put(1)
+        return x * 2.0 if runs.qsize() == 1 else np.sin(x)
+
+    with pytest.raises(mt.CheckpointError, match=r"computed something else .* though with the same result"):
+        mt.grad(f)(0.0)
+
+
 def test_a_value_that_escapes_by_a_closure_list_is_found():
     kept = []
 
