@@ -93,7 +93,7 @@ def _put(now: dict[str, Any], before: dict[str, Any], setter: Any, deleter: Any)
 
 
 def _is_pythons(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
+    return (name.startswith("__") and name.endswith("__")) or name == "_abc_impl"
 
 
 def is_users_class(cls: type) -> bool:

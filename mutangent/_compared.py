@@ -164,13 +164,15 @@ def _piece(value: Any) -> Any:
 def _fit(first: Any, again: Any) -> bool:
     if type(first) is _Old:
         return type(again) is _Old and again.obj is first.obj
+    if is_differentiable(first) and is_differentiable(again):
+        return same_numbers(first, again)
     if type(first) is not type(again):
         return False
     if type(first) is tuple and type(first[-1]) is Sums:
         return bool(first[:-1] == again[:-1]) and type(again[-1]) is Sums and first[-1].is_near(again[-1])
     if type(first) is str:
         return _same_text(first, again)
-    return same_numbers(first, again) if is_differentiable(first) else bool(first == again)
+    return bool(first == again)
 
 
 def _same_text(first: str, again: str) -> bool:

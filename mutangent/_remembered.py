@@ -84,7 +84,7 @@ class Remembered:
 
     def note_object(self, obj: Any) -> None:
         """Note the attributes of a captured object that are no fields, and those of its class."""
-        if id(obj) not in self._seen:
+        if id(obj) not in self._seen and (id(type(obj)) not in self._seen or has_state(obj)):
             self.look_into(obj)
 
     def look_into(self, *values: Any) -> None:

@@ -154,7 +154,7 @@ def _held_by_function(function: FunctionType) -> list[Any]:
 
 
 def _held_by_class(cls: type) -> list[Any]:
-    return [*data_of_class(cls).values(), *cls.__bases__]
+    return [*data_of_class(cls).values(), *(base for base in cls.__bases__ if base is not object)]
 
 
 def _content(cell: CellType) -> list[Any]:

@@ -24,6 +24,7 @@ NOT_RUN = {
     "tests/test_docs.py*": NUMPY_PROGRAMS,
     "tests/test_benchmarks.py*": NO_ARRAYS,
     "tests/test_import_time.py*": NO_ARRAYS,
+    "tests/checkpoint/test_positions.py*": NO_ARRAYS,
     "tests/test_architecture.py*": NO_ARRAYS,
     "tests/rules/test_coverage.py*": NO_ARRAYS,
     "tests/test_collector.py*": NO_ARRAYS,
