@@ -29,6 +29,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_arrays",
             "_collector",
             "_contents",
+            "_global_generators",
             "_live_names",
             "_loads",
             "_reached",
