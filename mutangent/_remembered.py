@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import copy
 import io
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
 from ._arrays import copy_with_strides, describe, is_array, is_on_device, is_plain_array, type_name
-from ._bindings import is_users_class
 from ._contents import COMPARED_BYTES, Contents, has_contents, in_little_memory
 from ._errors import CheckpointError
-from ._global_generators import GlobalGenerators, put
+from ._global_generators import put
+from ._kept import Kept, bind
 from ._positions import UNKNOWN, Position, is_iterator
-from ._reached import Name, Reached, reached_by
 from ._states import (
     CONSTANTS,
     children_of,
@@ -32,41 +29,26 @@ from ._states import (
     has_state,
     is_writeable,
     kind_of,
-    states_of,
     was_left,
 )
 from ._structure import Child, Containers, Description, Group, by_key, is_followed_as_whole
-from ._traced import TracedArray
 
 # Up to so many bytes an array is copied, wherever it was met.
 SHORT: Final = 1 << 10
 
 
-class Remembered:
+class Remembered(Kept):
     """What one call met."""
 
     def __init__(self, containers: Containers) -> None:
+        super().__init__()
         # By the identity of a value of which a recording works on a copy, it and a copy of it as it was.
         self.copies: dict[int, tuple[Any, Any]] = {}
-        # By the identity of a value that the function itself changes, it and its state. What was met first comes first.
-        self.states: dict[int, tuple[Any, Any]] = {}
         self._left: set[int] = set()  # those that the first run left as they were, as far as that is known
-        # Plain names that the function reaches by its code, and what they stood for.
-        self.names: list[tuple[Name, Any]] = []
-        self.generators = GlobalGenerators()
-        self._function: Any = None
-        self._reached: Reached | None = None
         self._containers = containers
-        # Until the first run has ended: what was looked at, and how many children random generators had.
-        self._seen: dict[int, Any] = {}
+        # Until the first run has ended: how many children random generators had.
         self._children: list[tuple[Any, int | None]] = []
         self._held: set[int] = set()  # arrays that a field, an argument or a container in one holds
-
-    def note_function(self, function: Any) -> None:
-        """Note what belongs to the function that is called, and what its code names."""
-        self._function = function
-        self._reached = reached_by(function)
-        self.look_into(function, *self._note_names(self._reached))
 
     def note(self, description: Description, value: Any, where: str) -> None:
         """Note what a field or an argument holds: `value`, as `description` describes it."""
@@ -86,34 +68,6 @@ class Remembered:
         """Note the attributes of a captured object that are no fields, and those of its class."""
         if id(obj) not in self._seen and (id(type(obj)) not in self._seen or has_state(obj)):
             self.look_into(obj)
-
-    def look_into(self, *values: Any) -> None:
-        """Note values that a recording does not follow, and what they lead to: what is near comes first."""
-        pending: list[Sequence[Any]] = [values]
-        while pending:
-            for value, state in states_of(pending.pop(), self._seen):
-                self._keep_state(value, state)
-                if type(value) is FunctionType:
-                    pending.append(self._note_names(reached_by(value)))
-                elif isinstance(value, type):
-                    pending.append(self._note_methods(value))
-
-    def _note_methods(self, cls: type) -> Sequence[Any]:
-        """Note the names that the methods of a class reach, which the function may call."""
-        known = self._reached is None or weakref.ref(cls) in self._reached.classes
-        if known or not is_users_class(cls):
-            return ()
-        self._reached = reached_by(self._function, [cls])
-        return self._note_names(self._reached)
-
-    def _note_names(self, reached: Reached) -> Sequence[Any]:
-        """Note what names stand for; the values, which are to be looked into."""
-        if id(reached) in self._seen:
-            return ()
-        self._seen[id(reached)] = reached
-        found = [(name, name.value()) for name in (*reached.names, *reached.rebound)]
-        self.names += [(name, value) for name, value in found if type(value) is not TracedArray]
-        return [value for _, value in found]
 
     def original_of(self, value: Any) -> Any:
         """The value of which `value` is the working copy; itself if it is none."""
@@ -225,13 +179,6 @@ class Remembered:
             self.states[id(value)] = (value, state)
             if children_of(value) is not None:
                 self._children.append((value, children_of(value)))
-
-
-def bind(names: list[tuple[Name, Any]]) -> None:
-    """Let names stand for values again."""
-    for name, value in names:
-        if name.value() is not value:
-            name.bind(value)
 
 
 class _Unchanged:

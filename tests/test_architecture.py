@@ -79,6 +79,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_bindings",
             "_positions",
             "_states",
+            "_kept",
             "_conversions",
             "_capture",
             "_mixed",

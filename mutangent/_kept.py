@@ -1,0 +1,77 @@
+"""What a function of the user's may change besides what a recording follows, as it was before a call.
+
+Random generators, arrays, containers and objects that a recording does not follow, and what names stand for. Whoever calls
+the function again gives all of them that state before.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+from ._bindings import is_users_class
+from ._global_generators import GlobalGenerators
+from ._reached import Name, Reached, reached_by
+from ._states import states_of
+from ._traced import TracedArray
+
+
+class Kept:
+    """The states of what was looked into, as it was then."""
+
+    def __init__(self) -> None:
+        # By the identity of a value that the function itself changes, it and its state. What was met first comes first.
+        self.states: dict[int, tuple[Any, Any]] = {}
+        # Plain names that the function reaches by its code, and what they stood for.
+        self.names: list[tuple[Name, Any]] = []
+        self.generators = GlobalGenerators()
+        self._function: Any = None
+        self._reached: Reached | None = None
+        self._seen: dict[int, Any] = {}  # what was looked at
+
+    def note_function(self, function: Any) -> None:
+        """Note what belongs to the function that is called, and what its code names."""
+        self._function = function
+        self._reached = reached_by(function)
+        self.look_into(function, *self._note_names(self._reached))
+
+    def look_into(self, *values: Any) -> None:
+        """Note values that a recording does not follow, and what they lead to: what is near comes first."""
+        pending: list[Sequence[Any]] = [values]
+        while pending:
+            for value, state in states_of(pending.pop(), self._seen):
+                self._keep_state(value, state)
+                if type(value) is FunctionType:
+                    pending.append(self._note_names(reached_by(value)))
+                elif isinstance(value, type):
+                    pending.append(self._note_methods(value))
+
+    def _note_methods(self, cls: type) -> Sequence[Any]:
+        """Note the names that the methods of a class reach, which the function may call."""
+        known = self._reached is None or weakref.ref(cls) in self._reached.classes
+        if known or not is_users_class(cls):
+            return ()
+        self._reached = reached_by(self._function, [cls])
+        return self._note_names(self._reached)
+
+    def _note_names(self, reached: Reached) -> Sequence[Any]:
+        """Note what names stand for; the values, which are to be looked into."""
+        if id(reached) in self._seen:
+            return ()
+        self._seen[id(reached)] = reached
+        found = [(name, name.value()) for name in (*reached.names, *reached.rebound)]
+        self.names += [(name, value) for name, value in found if type(value) is not TracedArray]
+        return [value for _, value in found]
+
+    def _keep_state(self, value: Any, state: Any) -> None:
+        """Keep the state in which a value was met first."""
+        self.states.setdefault(id(value), (value, state))
+
+
+def bind(names: list[tuple[Name, Any]]) -> None:
+    """Let names stand for values again."""
+    for name, value in names:
+        if name.value() is not value:
+            name.bind(value)
