@@ -28,12 +28,13 @@ from ._fields import current, enter, is_captured, leave
 from ._first_run import FirstRun, Inside
 from ._in_place import assign, note_twins
 from ._raised import Left
-from ._second_run import Recomputation, operations_of
+from ._second_run import Recomputation
 from ._shadow import add_name, first_name, is_entry
 from ._structure import Containers, Description, Leaf, Lifter, Lowerer, by_key
 from ._tape import CALL, UNPACK, Tape
 from ._traced import TracedArray, append, append_call, level_of, primal
 from ._views import register_view, root_of, source_of
+from ._work_done import WorkDone
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +169,7 @@ class _Segment:
                 with first:
                     lifted = first.lift(self.recomputation.given, "the arguments")[0]
                     result = self._call(first, lifted)
-                    self.recomputation.operations = operations_of(first)
+                    self.recomputation.work = WorkDone(first.tape)
                 result = first.lower(result)
                 inside.copies = first.tape.copies or {}
             finally:

@@ -43,12 +43,12 @@ class Sums:
         # In double precision: in its own, half precision overflows where there are many elements.
         wide = plain.astype(np.result_type(plain.dtype, np.float64), copy=False)
         library = namespace_of(plain)
-        weights = _kept_weights if library is np and plain.size <= _LONGEST else _weights
+        weights = kept_weights if library is np and plain.size <= _LONGEST else _weights
         with np.errstate(all="ignore"):
             self.sums = [np.sum(each * wide) for each in weights(library, plain.size)]
             largest = np.max(np.abs(wide)) if plain.size else 0.0
             norm = np.sqrt(np.sum(np.abs(wide / largest) ** 2)) * largest if largest else 0.0
-        self.allowed = _tolerance(plain.dtype) * norm
+        self.allowed = tolerance(plain.dtype) * norm
 
     def is_near(self, other: Sums) -> bool:
         """Whether the contents may be equal up to rounding."""
@@ -66,10 +66,10 @@ def _weights(library: Any, size: int) -> list[Any]:
 
 
 # They cost more than the sums, and programs write arrays of few sizes.
-_kept_weights: Final = functools.lru_cache(maxsize=2)(_weights)
+kept_weights: Final = functools.lru_cache(maxsize=4)(_weights)
 
 
-def _tolerance(kind: np.dtype[Any]) -> float:
+def tolerance(kind: np.dtype[Any]) -> float:
     """By how much two runs may differ that differ by rounding only."""
     rounding = float(np.finfo(kind).eps)
     return 1e-9 if rounding < 1e-12 else 1e-4 if rounding < 1e-5 else 2e-2
@@ -81,7 +81,7 @@ def same_numbers(first: Any, again: Any) -> bool:
         return False
     if np.all(first == again):  # mostly so, and quick
         return True
-    return bool(np.allclose(first, again, rtol=_tolerance(spec_of(first).dtype), atol=1e-30, equal_nan=True))
+    return bool(np.allclose(first, again, rtol=tolerance(spec_of(first).dtype), atol=1e-30, equal_nan=True))
 
 
 # -- values of any kind ------------------------------------------------------------------------------------------------

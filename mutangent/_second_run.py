@@ -21,13 +21,8 @@ from ._overlay import Overlay, Unread
 from ._recording import Recording, match
 from ._structure import Child, Description, Group, Leaf, by_key, refill
 from ._tangent import NONE, ZERO, Tangent, children, rebuild
-from ._tape import LEAF
 from ._traced import primal
-
-
-def operations_of(recording: Recording) -> int:
-    """A number that is another one where other operations were recorded."""
-    return hash(tuple([entry[0] for entry in recording.entries if entry[0] is not LEAF]))
+from ._work_done import WorkDone
 
 
 class _SecondRun(Recording):
@@ -99,7 +94,7 @@ class Recomputation:
         self.value: Description = None
         self.written: list[tuple[Any, str, Description]] = []
         self.containers: list[tuple[Description, dict[Any, Description]]] = []
-        self.operations = 0  # of the first run
+        self.work: WorkDone | None = None  # of the first run
         self.rewritten: list[tuple[Leaf, int]] = []
         self.sums: dict[int, Sums] = {}  # of the contents that arrays were given, by the number of the result
 
@@ -113,11 +108,11 @@ class Recomputation:
                     given = replay.value_of(self.arguments, self.given)
                     lifted, arguments = second.lift(given, "the arguments")
                     result = self.function(*lifted[0], **lifted[1])
-                    operations = operations_of(second)
+                    work = WorkDone(second.tape)
             finally:
                 leave(before)
         self._compare(replay, second, result)
-        if operations != self.operations:
+        if self.work is None or not self.work.is_like(work):
             raise CheckpointError(
                 "a checkpointed function computed something else when it was run again in the backward pass than the first "
                 f"time, though with the same result. {DEPENDS}"

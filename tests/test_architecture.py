@@ -95,6 +95,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_first_run",
             "_raised",
             "_second_run",
+            "_work_done",
             "_checkpoint",
             "_primitive",
             "_transforms",

@@ -117,6 +117,67 @@ def test_other_operations_with_the_same_result_are_found():
         mt.grad(f)(0.0)
 
 
+def put_at(x, c):
+    y = np.zeros_like(x)
+    y[c] = x[0]
+    return np.sum(y)
+
+
+class Changing:
+    """What gives another item each time, and is not put back for the second run."""
+
+    def __init__(self, *items):
+        self.queue = SimpleQueue()
+        for item in items:
+            self.queue.put(item)
+
+    def __call__(self):
+        return self.queue.get()
+
+
+rng = np.random.default_rng(3)
+ZERO = np.zeros(500)
+
+OTHER_NUMBERS = {
+    "a factor": (lambda x, c: x * c, 0.0, (2.0, 3.0)),
+    "a small one beside large ones": (lambda x, c: x * 1e6 * c, 0.0, (2.0, 2.001)),
+    "a complex one": (lambda x, c: np.real(x * c), 0.0, (2.0 + 1j, 2.0 + 2j)),
+    "an array": (lambda x, c: np.sum(x * c), ZERO, (rng.normal(size=500), rng.normal(size=500))),
+    "a single precision": (
+        lambda x, c: np.sum(x * c),
+        ZERO.astype(np.float32),
+        (np.ones(500, np.float32), 1.1 * np.ones(500, np.float32)),
+    ),
+    "a mask": (lambda x, c: np.sum(x * c), ZERO, (rng.random(500) < 0.5, rng.random(500) < 0.5)),
+    "a condition": (lambda x, c: np.sum(np.where(c, x, 0)), ZERO, (np.full(500, True), np.full(500, False))),
+    "an index": (lambda x, c: x[c], np.ones(3), (0, 1)),
+    "indices": (lambda x, c: np.sum(x[c]), np.ones(3), (np.array([0, 1]), np.array([1, 2]))),
+    "a slice": (lambda x, c: np.sum(x[c]), np.ones(3), (slice(0, 2), slice(1, 3))),
+    "an axis": (lambda x, c: np.sum(np.sum(x, axis=c) * [1.0, 2.0]), np.ones((2, 2)), (0, 1)),
+    "an exponent": (lambda x, c: x**c, 1.0, (2.0, 3.0)),
+    "a sum under a square": (lambda x, c: np.sum((x + c) ** 2 * x), ZERO, (1.0, 2.0)),
+    "where it is written": (put_at, np.ones(3), (0, 1)),
+    "an infinite one": (lambda x, c: np.where(False, x * c, x), 1.0, (np.inf, 2.0)),
+    "one that is no number": (lambda x, c: np.where(False, x * c, x), 1.0, (np.nan, 2.0)),
+}
+
+
+@pytest.mark.parametrize(("f", "x", "numbers"), OTHER_NUMBERS.values(), ids=OTHER_NUMBERS)
+def test_other_numbers_with_the_same_result_are_found(f, x, numbers):
+    changing = Changing(*numbers)
+    with pytest.raises(mt.CheckpointError, match=r"computed something else .* though with the same result"):
+        mt.grad(mt.checkpoint(lambda x: f(x, changing())))(x)
+    # And the same ones are no error, also where they are computed anew.
+    c = numbers[0]
+    again = mt.checkpoint(lambda x: f(x, c + 0 if isinstance(c, float) else c))
+    np.testing.assert_array_equal(mt.grad(again)(x), mt.grad(lambda x: f(x, c))(x))
+
+
+def test_rounding_is_no_other_number():
+    changing = Changing(0.1 + 0.2, 0.3)
+    assert mt.grad(mt.checkpoint(lambda x: x * changing()))(0.0) == pytest.approx(0.3)
+
+
 def test_a_value_that_escapes_by_a_closure_list_is_found():
     kept = []
 
