@@ -1,4 +1,4 @@
-"""Names that a program binds again: variables of closures, attributes of functions, attributes of classes.
+"""Names that a program binds again: variables of closures and contexts, attributes of functions and of classes.
 
 `nonlocal n; n += 1`, `f.calls += 1`, `type(self).count += 1`: what such a name is bound to is a state, whatever it is.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from contextvars import ContextVar
 from types import CellType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -46,6 +47,20 @@ def put_content(cell: CellType, content: Any) -> None:
         del cell.cell_contents
     else:
         cell.cell_contents = content
+
+
+def value_in_context(variable: ContextVar[Any]) -> Any:
+    """What a context variable holds, or its default."""
+    try:
+        return variable.get()
+    except LookupError:
+        return MISSING
+
+
+def put_in_context(variable: ContextVar[Any], value: Any) -> None:
+    """Give a context variable a value; that it had none, and no default, cannot be put back."""
+    if value is not MISSING and value_in_context(variable) is not value:
+        variable.set(value)
 
 
 # -- attributes of functions and classes -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ _TWISTER: Final = 4 * _WORDS + 4
 
 _numpys: Final[Any] = np.random.mtrand._rand
 _pythons: Final[Any] = random._inst
+BOTH: Final[tuple[Any, Any]] = (_numpys, _pythons)
 _NUMPYS_SIZE: Final = type(_numpys).__basicsize__ - _HEADER
 _PYTHONS_SIZE: Final = _random.Random.__basicsize__ - _HEADER
 

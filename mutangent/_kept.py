@@ -6,16 +6,19 @@ the function again gives all of them that state before.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
-from types import FunctionType
-from typing import Any
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any, Final
 
 from ._bindings import is_users_class
-from ._global_generators import GlobalGenerators
+from ._global_generators import BOTH, GlobalGenerators
 from ._reached import Name, Reached, reached_by
-from ._states import states_of
+from ._states import kind_of, states_of
 from ._traced import TracedArray
+
+_BOUND: Final = {MethodType, BuiltinMethodType, MethodWrapperType}
 
 
 class Kept:
@@ -29,7 +32,9 @@ class Kept:
         self.generators = GlobalGenerators()
         self._function: Any = None
         self._reached: Reached | None = None
-        self._seen: dict[int, Any] = {}  # what was looked at
+        # What was looked at. `generators` knows the global ones.
+        self._seen: dict[int, Any] = {id(each): each for each in BOTH}
+        self._bare: list[Any] = []  # functions and classes without attributes
 
     def note_function(self, function: Any) -> None:
         """Note what belongs to the function that is called, and what its code names."""
@@ -63,7 +68,30 @@ class Kept:
         self._seen[id(reached)] = reached
         found = [(name, name.value()) for name in (*reached.names, *reached.rebound)]
         self.names += [(name, value) for name, value in found if type(value) is not TracedArray]
-        return [value for _, value in found]
+        parts = [part for name in reached.program for part in self._held_by_program(name.value())]
+        return [*(value for _, value in found), *parts]
+
+    def _held_by_program(self, part: Any) -> Sequence[Any]:
+        """What is to be looked into of a part of the program: functions and classes with attributes, bound methods."""
+        if type(part) is FunctionType:
+            places: Sequence[Any] = (part,)
+        elif isinstance(part, type):
+            places = (*part.__mro__[:-1], type(part))
+        else:
+            is_bound = type(part) in _BOUND and type(part.__self__) is not ModuleType
+            return (part,) if is_bound or type(part) is functools.partial else ()
+        found: list[Any] = []
+        for place in places:
+            if id(place) not in self._seen:
+                (found if kind_of(place).state_of(place) else self._bare).append(place)
+        return found
+
+    def note_new_attributes(self) -> None:
+        """Note, after the call, that functions and classes had no attributes before that have some now."""
+        for place in self._bare:
+            if kind_of(place).state_of(place):
+                self.states.setdefault(id(place), (place, {}))
+        self._bare = []
 
     def _keep_state(self, value: Any, state: Any) -> None:
         """Keep the state in which a value was met first."""

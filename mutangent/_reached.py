@@ -183,7 +183,7 @@ class DefaultName(Name):
 class Reached:
     """The names that some functions reach."""
 
-    __slots__ = ("_all", "_functions", "classes", "names", "rebound")
+    __slots__ = ("_all", "_functions", "classes", "names", "program", "rebound")
 
     def __init__(self, functions: list[FunctionType], classes: frozenset[Any], key: Any) -> None:
         search = _Search(functions, [cls for reference in classes if (cls := reference()) is not None])
@@ -192,7 +192,8 @@ class Reached:
         self.classes = classes | {weakref.ref(cls) for cls in search.classes}
         # Those of data: their values are looked up by `value`, since they change.
         self.names = tuple([name for name in self._all if not name.is_program])
-        # Those of parts of the program which the code binds to others.
+        # Those of parts of the program, and of these the ones that the code binds to others.
+        self.program = tuple([name for name in self._all if name.is_program and name.value() is not UNSET])
         self.rebound = tuple([name for name in self._all if name.is_program and name.is_stored])
         self._functions = [weakref.ref(function, lambda _: _known.pop(key, None)) for function in functions]
 
@@ -279,6 +280,8 @@ def _behind(value: Any) -> list[Any]:
     if issubclass(kind, functools.cached_property):
         return [value.func]
     if issubclass(kind, type) or getattr(kind, "__mutangent_captured__", False):
+        return []
+    if not kind.__dictoffset__:  # as most members of a class; an exception takes longer
         return []
     try:
         held = object.__getattribute__(value, "__dict__")

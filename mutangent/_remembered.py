@@ -101,6 +101,7 @@ class Remembered(Kept):
                 self.states[key] = (value, _Unchanged(in_little_memory(value, state)))
             elif kind_of(value).is_in(value, state):
                 self._left.add(key)
+        self.note_new_attributes()
         self.generators.forget_unused()
         self._seen = {}
         self._children = []
@@ -139,7 +140,9 @@ class Remembered(Kept):
         # Last what was met first: two generators may draw from the same bits, two arrays share memory.
         for value, state in reversed(others):
             kind_of(value).put_back(value, state)
-        bind(self.names)
+        bind(
+            self.names[::-1]
+        )  # one that was noted again, with another value, was met first with the right one
         self.generators.put_back()
 
     def _note_constant(self, value: Any, where: str) -> None:

@@ -16,7 +16,9 @@ from array import array as python_array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from types import CellType, FunctionType, MethodType
+from contextvars import ContextVar
+from threading import local
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, MethodWrapperType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -30,8 +32,10 @@ from ._bindings import (
     data_of_class,
     is_of_libraries,
     put_content,
+    put_in_context,
     put_on_class,
     put_on_function,
+    value_in_context,
 )
 from ._fields import MISSING, schema_of
 from ._positions import (
@@ -154,12 +158,12 @@ def _held_by_function(function: FunctionType) -> list[Any]:
 
 
 def _held_by_class(cls: type) -> list[Any]:
-    return [*data_of_class(cls).values(), *(base for base in cls.__bases__ if base is not object)]
+    bases = [base for base in (*cls.__bases__, type(cls)) if base is not object and base is not type]
+    return [*data_of_class(cls).values(), *bases]
 
 
-def _content(cell: CellType) -> list[Any]:
-    content = content_of(cell)
-    return [] if content is MISSING else [content]
+def _unless_missing(value: Any) -> list[Any]:
+    return [] if value is MISSING else [value]
 
 
 _NOT_TOLD: Final = Kind(_always, lambda _: UNKNOWN, lambda _value, _state: None, _nothing)
@@ -197,7 +201,19 @@ _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
         Kind(_always, lambda value: value.getstate(), lambda value, state: value.setstate(state), _nothing),
     ),
     (MethodType, _unchangeable(lambda value: [value.__self__, value.__func__])),
-    (CellType, Kind(_always, content_of, put_content, _content)),
+    ((BuiltinMethodType, MethodWrapperType), _unchangeable(lambda value: [value.__self__])),
+    (memoryview, _unchangeable(lambda value: [value.obj])),
+    (local, _unchangeable(lambda value: [value.__dict__])),  # that of this thread
+    (CellType, Kind(_always, content_of, put_content, lambda cell: _unless_missing(content_of(cell)))),
+    (
+        ContextVar,
+        Kind(
+            _always,
+            value_in_context,
+            put_in_context,
+            lambda variable: _unless_missing(value_in_context(variable)),
+        ),
+    ),
     (FunctionType, Kind(_always, attributes_of_function, put_on_function, _held_by_function)),
     (type, Kind(_always, data_of_class, put_on_class, _held_by_class)),
     (functools.partial, _unchangeable(lambda value: [value.func, *value.args, *value.keywords.values()])),
@@ -227,7 +243,9 @@ def _find_kind(value: Any) -> Kind:
         return _ARRAY
     for classes, kind in _KINDS:
         if issubclass(cls, classes):  # `isinstance` believes a proxy
-            return kind
+            stored = getattr(value, "__dict__", None)
+            has_own = type(stored) is dict and cls is not FunctionType and not is_of_libraries(cls)
+            return _with_attributes(kind) if has_own or cls is functools.partial else kind
     schema = schema_of(cls)
     if schema is not None:
         return _OBJECT if schema.may_stray else _CAPTURED
@@ -240,6 +258,11 @@ def _find_kind(value: Any) -> Kind:
         return _NOT_TOLD
     has_attributes = hasattr(value, "__dict__") or hasattr(cls, "__slots__")
     return _OBJECT if has_attributes and not is_other else _NO_STATE
+
+
+def _with_attributes(kind: Kind) -> Kind:
+    """The kind of a list, for example, whose class is the user's, so that it has attributes as well."""
+    return kind._replace(parts_of=lambda value: [*kind.parts_of(value), value.__dict__])
 
 
 def has_state(value: Any) -> bool:

@@ -3,8 +3,11 @@
 The factor `p.x` is 0, where nothing but the derivative shows what the second run met.
 """
 
+import contextvars
 import copy
+import functools
 import itertools
+import threading
 import types
 
 import numpy as np
@@ -33,7 +36,7 @@ class Counter:
 
 
 counter = Counter()
-scale = None
+scale = push = draw = view = special = part = None
 
 
 @mt.differentiable
@@ -149,6 +152,95 @@ def names_an_object(p, _):
     return p.x * counter.count()
 
 
+def counting():
+    counting.calls = getattr(counting, "calls", 0) + 1
+    return counting.calls
+
+
+def counting_from_the_start():
+    counting_from_the_start.calls += 1
+    return counting_from_the_start.calls
+
+
+def names_a_function_that_gets_an_attribute(p, _):
+    return p.x * counting()
+
+
+def names_a_function_with_an_attribute(p, _):
+    return p.x * counting_from_the_start()
+
+
+class Meta(type):
+    n = 0
+
+
+class Register(metaclass=Meta):
+    n = 0
+
+    @classmethod
+    def count(cls):
+        cls.counted = getattr(cls, "counted", 0) + 1
+        return cls.counted
+
+
+def names_a_class(p, _):
+    Register.n += 1
+    return p.x * Register.n
+
+
+def names_a_class_that_gets_an_attribute(p, _):
+    return p.x * Register.count()
+
+
+def names_a_metaclass(p, _):
+    type(Register).n += 1
+    return p.x * type(Register).n
+
+
+def names_a_method_of_a_list(p, _):
+    push(1)
+    return p.x * len(log)
+
+
+def names_a_method_of_a_generator(p, _):
+    return p.x * draw()
+
+
+def names_a_memoryview(p, _):
+    view[0] += 1
+    return p.x * view[0]
+
+
+class Log(list):
+    n = 0
+
+
+def names_a_list_with_an_attribute(p, _):
+    special.n += 1
+    return p.x * special.n
+
+
+def names_a_partial_with_an_attribute(p, _):
+    part.n += 1
+    return p.x * part.n
+
+
+variable = contextvars.ContextVar("variable", default=3)
+
+
+def names_a_context_variable(p, _):
+    variable.set(variable.get() + 1)
+    return p.x * variable.get()
+
+
+local = threading.local()
+
+
+def names_what_is_of_the_thread(p, _):
+    local.n += 1
+    return p.x * local.n
+
+
 FUNCTIONS = [value for name, value in list(globals().items()) if name.startswith("names_")]
 
 
@@ -160,10 +252,22 @@ def fresh():
 
 
 def start():
-    global n, state, log, table, weights, rng, numbers, counter, scale
+    global n, state, log, table, weights, rng, numbers, counter, scale, push, draw, view, special, part
     n, state, log, table, weights = 0, {"n": 0}, [], np.array([1, 2]), np.array([1.0, 2.0])
     rng, numbers, counter = np.random.default_rng(1), itertools.count(1), Counter()
     settings.n, scale = 0, doubles
+    push, draw, view, special, part = (
+        log.append,
+        rng.normal,
+        memoryview(bytearray(1)),
+        Log(),
+        functools.partial(max),
+    )
+    counting_from_the_start.calls = Register.n = Meta.n = special.n = part.n = local.n = 0
+    for place, name in ((counting, "calls"), (Register, "counted")):
+        if hasattr(place, name):
+            delattr(place, name)
+    variable.set(3)
     globals().pop("last", None)
 
 
@@ -172,6 +276,12 @@ def left():
         scale.__name__,
         copy.deepcopy(
             (n, state, log, table.tolist(), weights.tolist(), counter.n, settings.n, globals().get("last"))
+        ),
+        (
+            counting_from_the_start.calls,
+            getattr(counting, "calls", None),
+            (Register.n, Meta.n, getattr(Register, "counted", None)),
+            (bytes(view), special.n, part.n, local.n, variable.get()),
         ),
         rng.normal(),
     )
@@ -232,9 +342,19 @@ def takes_a_number(x):
     return x * next(numbers)
 
 
-def test_a_global_iterator_is_an_error():
+def takes_a_number_by_a_method(x):
+    return x * take()
+
+
+take = None
+
+
+@pytest.mark.parametrize("function", [takes_a_number, takes_a_number_by_a_method])
+def test_a_global_iterator_is_an_error(function):
+    global take
+    take = numbers.__next__
     with pytest.raises(mt.CheckpointError, match=r"took items from an iterator, itertools\.count, to which"):
-        mt.grad(mt.checkpoint(takes_a_number))(0.0)
+        mt.grad(mt.checkpoint(function))(0.0)
 
 
 def writes_and_raises(p):
