@@ -32,9 +32,10 @@ class Kept:
         self.generators = GlobalGenerators()
         self._function: Any = None
         self._reached: Reached | None = None
+        self._called: list[FunctionType] = []  # which the function may call
         # What was looked at. `generators` knows the global ones.
         self._seen: dict[int, Any] = {id(each): each for each in BOTH}
-        self._bare: list[Any] = []  # functions and classes without attributes
+        self._bare: dict[int, Any] = {}  # functions and classes without attributes, by their identity
 
     def note_function(self, function: Any) -> None:
         """Note what belongs to the function that is called, and what its code names."""
@@ -44,21 +45,29 @@ class Kept:
 
     def look_into(self, *values: Any) -> None:
         """Note values that a recording does not follow, and what they lead to: what is near comes first."""
-        pending: list[Sequence[Any]] = [values]
-        while pending:
-            for value, state in states_of(pending.pop(), self._seen):
+        found: Sequence[Any] = values
+        while found:
+            functions, classes = [], []
+            for value, state in states_of(found, self._seen):
                 self._keep_state(value, state)
                 if type(value) is FunctionType:
-                    pending.append(self._note_names(reached_by(value)))
+                    functions.append(value)
                 elif isinstance(value, type):
-                    pending.append(self._note_methods(value))
+                    classes.append(value)
+            found = self._note_code(functions, classes)
 
-    def _note_methods(self, cls: type) -> Sequence[Any]:
-        """Note the names that the methods of a class reach, which the function may call."""
-        known = self._reached is None or weakref.ref(cls) in self._reached.classes
-        if known or not is_users_class(cls):
+    def _note_code(self, functions: list[FunctionType], classes: list[type]) -> Sequence[Any]:
+        """Note the names that other functions and the methods of other classes reach, which the function may call."""
+        known = self._reached
+        if known is None:
             return ()
-        self._reached = reached_by(self._function, [cls])
+        others = [each for each in functions if weakref.ref(each) not in known.functions]
+        new = [cls for cls in classes if weakref.ref(cls) not in known.classes and is_users_class(cls)]
+        if not others and not new:
+            return ()
+        self._called += others
+        # As if they were given to it, since their code may call the methods of any of the classes.
+        self._reached = reached_by(functools.partial(self._function, *self._called), new)
         return self._note_names(self._reached)
 
     def _note_names(self, reached: Reached) -> Sequence[Any]:
@@ -82,16 +91,20 @@ class Kept:
             return (part,) if is_bound or type(part) is functools.partial else ()
         found: list[Any] = []
         for place in places:
-            if id(place) not in self._seen:
-                (found if kind_of(place).state_of(place) else self._bare).append(place)
+            if id(place) in self._seen or id(place) in self._bare:
+                continue
+            if kind_of(place).state_of(place):
+                found.append(place)
+            else:
+                self._bare[id(place)] = place
         return found
 
     def note_new_attributes(self) -> None:
         """Note, after the call, that functions and classes had no attributes before that have some now."""
-        for place in self._bare:
+        for place in self._bare.values():
             if kind_of(place).state_of(place):
-                self.states.setdefault(id(place), (place, {}))
-        self._bare = []
+                self.states[id(place)] = (place, {})
+        self._bare = {}
 
     def _keep_state(self, value: Any, state: Any) -> None:
         """Keep the state in which a value was met first."""

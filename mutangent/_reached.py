@@ -183,13 +183,14 @@ class DefaultName(Name):
 class Reached:
     """The names that some functions reach."""
 
-    __slots__ = ("_all", "_functions", "classes", "names", "program", "rebound")
+    __slots__ = ("_all", "_functions", "classes", "functions", "names", "program", "rebound")
 
     def __init__(self, functions: list[FunctionType], classes: frozenset[Any], key: Any) -> None:
         search = _Search(functions, [cls for reference in classes if (cls := reference()) is not None])
         self._all = list(search.names.values())
         # Weak references: those that were asked for, and others that were met.
         self.classes = classes | {weakref.ref(cls) for cls in search.classes}
+        self.functions = frozenset(map(weakref.ref, search.functions))  # those that were looked at
         # Those of data: their values are looked up by `value`, since they change.
         self.names = tuple([name for name in self._all if not name.is_program])
         # Those of parts of the program, and of these the ones that the code binds to others.
@@ -244,12 +245,12 @@ def _entries_of(value: Any) -> tuple[list[FunctionType], list[type]]:
     functions: list[FunctionType] = []
     classes: list[type] = []
     pending = [value]
-    seen: list[Any] = []
+    seen: dict[int, Any] = {}
     while pending:
         each = pending.pop()
-        if any(each is other for other in seen):
+        if id(each) in seen:
             continue
-        seen.append(each)
+        seen[id(each)] = each
         kind = type(each)
         if kind is FunctionType:
             if _home_of(each.__code__.co_filename) is not None:
@@ -319,6 +320,7 @@ class _Search:
         self._attributes: set[str] = set()
         self._methods: dict[str, list[Any]] = {}
         self.classes: list[type] = []  # whose methods were looked at
+        self.functions = list(functions)  # those that were looked at
         self._homes = {"", *(_home_of(function.__code__.co_filename) for function in functions)}
         for function in functions:
             self._seen[id(function)] = function
@@ -348,6 +350,7 @@ class _Search:
             if kind is FunctionType:
                 if _home_of(value.__code__.co_filename) in self._homes:
                     self._pending.append(value)
+                    self.functions.append(value)
             elif issubclass(kind, type):
                 pending += self._methods_of(value)
             else:
