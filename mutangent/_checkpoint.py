@@ -165,6 +165,7 @@ class _Segment:
         before = enter(inside)
         try:
             first = FirstRun()
+            first.function = self.recomputation.function
             try:
                 with first:
                     lifted = first.lift(self.recomputation.given, "the arguments")[0]

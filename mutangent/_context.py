@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ._arrays import describe, is_array, is_differentiable, is_plain_array, number, spec_of, type_name
+from ._blocks import Block
 from ._diagnose import DiagnosedRecording
 from ._errors import ContextError, GradientTypeError
 from ._fields import current, is_captured
@@ -81,6 +83,7 @@ class Context:
             self._recording = DiagnosedRecording(self._history, self._check_finite)
         else:
             self._recording = Recording(swept_later=True)
+        self._recording.function = Block(sys._getframe(1), self)
         self._recording.__enter__()
         return self
 

@@ -15,6 +15,7 @@ from ._call import Frame
 from ._contents import same_contents
 from ._fields import CapturedField, is_captured
 from ._overlay import Overlay, Record
+from ._read_past import refuse_read_past
 from ._recording import Recording
 from ._remembered import Remembered
 from ._shadow import detached, first_name
@@ -184,6 +185,8 @@ class FirstRun(Recording):
 
     def commit(self) -> None:
         frame: Any = self.outer
+        if self.tape.shadowed:
+            refuse_read_past(self)
         for root, array in list(self.tape.shadowed.values()):
             if type(array) in ARRAYS and id(array) not in frame.arrays and type(root._value) is TracedArray:
                 # It was made inside, and an outer recording traces what is in it from now on.

@@ -248,7 +248,13 @@ def _of_one(
         return f(*[all_of_them[k] for k in range(count)], **{name: all_of_them[name] for name in named})
 
     # What is passed is held by `of_some` no more.
-    return of_some, tuple([given.pop(key) for key in passed])
+    handed_on = tuple([given.pop(key) for key in passed])
+    # The rest the function is given all the same; see `_blocks`.
+    vars(of_some)["__mutangent_given__"] = (
+        [given.get(k) for k in range(count)],
+        {name: given.get(name) for name in named},
+    )
+    return of_some, handed_on
 
 
 def _is_container(arg: Any) -> bool:

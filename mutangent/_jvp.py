@@ -315,6 +315,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if recording.outer is not None:
         args = (primals,)
         recording.arguments = Given(args)
+    recording.function = f
     with recording:
         lifted: Any = []
         for number, (primal_value, tangent) in enumerate(zip(primals, tangents, strict=True)):
@@ -324,6 +325,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             recording.attach(description, tangent, f"argument {number}")
             lifted.append(value)
         lifted = tuple(lifted)
+        recording.called_with = (lifted, {})
         result = f(*lifted)
         out_dot = recording.tangent_of(result)
     if recording.outer is None:

@@ -20,8 +20,15 @@ LOCAL: Final = "local"
 
 READ: Final = "read"
 STORED: Final = "stored"  # into an attribute
+WRITTEN: Final = "written"  # an element of it
 COMPARED: Final = "compared"  # by `is`
 GIVEN: Final = "given"  # as an argument
+COMPUTED: Final = "computed"  # with by an operator
+ITERATED: Final = "iterated"  # over by a comprehension
+
+# Steps from a value to another that are no attributes.
+ITEM: Final = "[]"
+ITERATOR: Final = "iter"
 
 _LOADS: Final = {
     "LOAD_NAME": GLOBAL,
@@ -50,12 +57,23 @@ _TAKES: Final = {
 _EFFECTS: Final = {
     **dict.fromkeys(["CACHE", "NOP", "RESUME", "PRECALL", "KW_NAMES", "EXTENDED_ARG"], (0, 0)),
     **dict.fromkeys(["PUSH_NULL", "LOAD_CONST"], (0, 1)),
-    **dict.fromkeys(["BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"], (2, 1)),
+    **dict.fromkeys(["BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP"], (2, 1)),
     **dict.fromkeys(["UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT", "TO_BOOL"], (1, 1)),
     **dict.fromkeys(["POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"], (1, 0)),
     "STORE_ATTR": (2, 0),
     "STORE_SUBSCR": (3, 0),
 }
+
+
+_OPERATORS: Final = (
+    "BINARY_OP",
+    "COMPARE_OP",
+    "CONTAINS_OP",
+    "UNARY_NEGATIVE",
+    "UNARY_INVERT",
+    "UNARY_NOT",
+    "TO_BOOL",
+)
 
 
 class Load:
@@ -68,7 +86,8 @@ class Load:
         self.name = name
         self.line = line
         self.offset = offset
-        self.attributes: tuple[str, ...] = ()  # that are taken of the value at once, one of the other
+        # Attributes and items that are taken of the value at once, one of the other.
+        self.attributes: tuple[str, ...] = ()
         self.use = READ
         self.callee: Load | None = None  # of a value that is given, what it is given to, if that is a name
 
@@ -76,15 +95,41 @@ class Load:
 class Loads:
     """What a code object loads and stores, without the code objects within it."""
 
-    __slots__ = ("attributes", "loads", "own", "stored", "within")
+    __slots__ = ("_blocks", "attributes", "calls", "loads", "loops", "own", "stored", "within")
 
     def __init__(self, code: CodeType) -> None:
         self.loads: list[Load] = []
         self.stored: set[tuple[str, str]] = set()  # kinds and names
+        self.loops: list[tuple[int, int]] = []  # offsets of the first and the last instruction
         self.own: set[str] = set()  # names of a class body, or of a module
+        # Instructions that call, with their places in the text.
+        self.calls: list[tuple[int, Any]] = []
+        self._blocks: dict[int, tuple[int, dict[tuple[str, str], list[Load]], list[CodeType]]] = {}
         self.attributes = frozenset(code.co_names)  # among others
         self.within: list[tuple[int, CodeType]] = []  # with the offset at which each is loaded
         _Follower(self).follow(code)
+
+    def block(self, start: int, left: int) -> tuple[dict[tuple[str, str], list[Load]], list[CodeType]]:
+        """What a `with` block loads that is entered at `start` and left at `left`, by kinds and names, and the code within.
+
+        A `return` or `break` leaves it before its end. Instructions that leave it have the place in the text that the one
+        which enters it has.
+        """
+        known = self._blocks.get(start)
+        if known is None or known[0] < left:
+            place = next((place for offset, place in self.calls if offset == start), None)
+            end = max([left, *(offset for offset, its in self.calls if offset >= start and its == place)])
+            loads: dict[tuple[str, str], list[Load]] = {}
+            for load in self.loads:
+                if start < load.offset < end:
+                    loads.setdefault((load.kind, load.name), []).append(load)
+            known = (end, loads, [code for offset, code in self.within if start < offset < end])
+            self._blocks[start] = known
+        return known[1:]
+
+    def is_repeated(self, offset: int) -> bool:
+        """Whether an instruction lies in a loop."""
+        return any(first <= offset <= last for first, last in self.loops)
 
 
 _known: Final[dict[int, tuple[Any, Loads]]] = {}
@@ -119,6 +164,10 @@ class _Follower:
                 self.found.stored.add((_STORES[name], value))
             elif name == "STORE_NAME":
                 self.found.own.add(value)
+            elif name in ("CALL", "BEFORE_WITH"):
+                self.found.calls.append((instruction.offset, instruction.positions))
+            elif "JUMP_BACKWARD" in name:
+                self.found.loops.append((value, instruction.offset))
             if type(value) is CodeType:
                 self.found.within.append((instruction.offset, value))
 
@@ -151,12 +200,13 @@ class _Follower:
         """Follow an instruction that takes values from the stack."""
         name, arg = instruction.opname, instruction.arg or 0
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            (value,) = self._take(1)
-            if value is not None:
-                value.attributes += (instruction.argval,)
-            self.stack.append(value)
+            self._step(1, instruction.argval)
             if name == "LOAD_METHOD" or (arg & 1 and sys.version_info >= (3, 12)):
                 self.stack.append(None)
+        elif name == "BINARY_SUBSCR":
+            self._step(2, ITEM)
+        elif name == "GET_ITER":
+            self._step(1, ITERATOR)
         elif name.startswith("POP_JUMP"):
             (value,) = self._take(1)
             if value is not None and name.endswith("NONE"):
@@ -170,7 +220,16 @@ class _Follower:
             _use(name, arg, self._take(takes + arg))
             self.stack += [None] * gives
         else:
+            if name == "LOAD_FAST_AND_CLEAR":  # a comprehension begins
+                _use(name, arg, self.stack[-1:])
             self.stack.clear()
+
+    def _step(self, count: int, what: str) -> None:
+        """Let something of a value take its place, and that of the `count` - 1 values above it."""
+        value = self._take(count)[0]
+        if value is not None:
+            value.attributes += (what,)
+        self.stack.append(value)
 
     def _take(self, count: int) -> list[Load | None]:
         """Take values from the stack; None stands for those that are not known."""
@@ -182,14 +241,24 @@ class _Follower:
 
 def _use(name: str, arg: int, taken: list[Load | None]) -> None:
     """Note what an instruction does with the values that it takes."""
-    if name == "STORE_ATTR" and taken[0] is not None:
-        taken[0].use = STORED
+    if name == "STORE_ATTR":
+        _note(taken[:1], STORED)
+    elif name == "STORE_SUBSCR":
+        _note(taken[1:2], WRITTEN)
     elif name == "IS_OP":
-        for value in taken:
-            if value is not None:
-                value.use = COMPARED
-    elif name in ("CALL", "CALL_KW"):
-        callee = taken[0] or taken[1]
+        _note(taken, COMPARED)
+    elif name in _OPERATORS:
+        _note(taken, COMPUTED)
+    elif name in ("CALL", "CALL_KW", "LOAD_FAST_AND_CLEAR"):
+        callee = next((value for value in taken[:2] if value is not None), None)
+        if callee is not None and callee.attributes[-1:] == (ITERATOR,):
+            callee.use = ITERATED
         for value in taken[2 : 2 + arg]:
             if value is not None:
                 value.use, value.callee = GIVEN, callee
+
+
+def _note(values: list[Load | None], use: str) -> None:
+    for value in values:
+        if value is not None:
+            value.use = use

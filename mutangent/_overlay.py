@@ -352,7 +352,7 @@ class Overlay:
         final = [
             (record, name, record.values.get(name, MISSING)) for record in records for name in record.written
         ]
-        changed = [made for made in copies if made.is_changed()]
+        changed = self._changed(copies)
         if not final and not changed:
             return
         # A gradient that is taken at once needs no cotangents of what is left in lists.
@@ -393,6 +393,10 @@ class Overlay:
                 for name, value in record.values.items():
                     if id(value) in known:
                         record.values[name] = known[id(value)][1]
+
+    def _changed(self, copies: Sequence[WorkingCopy]) -> list[WorkingCopy]:
+        """Those of some containers that were changed."""
+        return [made for made in copies if made.is_changed()]
 
     def written(self) -> Iterator[tuple[Record, str]]:
         """The fields that were written and still have a value."""

@@ -16,21 +16,21 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from ._loads import CELL, GIVEN, GLOBAL, LOCAL, READ, Load, loads_of
+from ._loads import CELL, COMPARED, COMPUTED, GIVEN, GLOBAL, ITERATED, LOCAL, STORED, WRITTEN, Load, loads_of
 
 UNSET: Final = object()  # the value of a name that has none
 
-_MOST: Final = 1000  # functions that are looked at
+MOST: Final = 1000  # functions that are looked at
 _LIBRARIES: Final = frozenset({"numpy", "scipy", "cupy", "cupyx", "attr", "attrs", "mutangent"})
 _STANDARD: Final = tuple(str(Path(str(each)).parent) + os.sep for each in (os.__file__, __file__))
 _GENERATED: Final = ("<frozen", "<attrs generated", "<__array_function__")
 # Values of these kinds are parts of the program and not its data.
-_PROGRAM: Final = (
+PROGRAM: Final = (
     type,
     FunctionType,
     BuiltinFunctionType,
@@ -41,21 +41,44 @@ _PROGRAM: Final = (
     type(np.sum),
 )
 _MADE_BY_A_STATEMENT: Final = 1 << 9  # of classes; Py_TPFLAGS_HEAPTYPE
-# They read of an array no more than its shape.
+# Attributes that tell no more of an array than its shape, methods that write into it, and those that make something new.
 _OF_SHAPE: Final = frozenset({"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"})
-_ASK_SHAPE: Final = (len, np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.empty_like)
-_ASK_KIND: Final = (isinstance, type, id, callable)
+_PUT: Final = frozenset(
+    {"append", "appendleft", "extend", "extendleft", "insert", "add", "discard", "clear", "fill"}
+)
+_MAKE_NEW: Final = frozenset(
+    {"copy", "tolist", "item", "sum", "mean", "prod", "min", "max", "any", "all", "dot"}
+)
+# Names of functions, Python's own and those of array libraries, that ask for no more than the shape, or for the kind of a
+# value, or that keep nothing of it.
+_ASK_SHAPE: Final = frozenset({"len", "shape", "ndim", "size", "zeros_like", "ones_like", "empty_like"})
+_ASK_KIND: Final = frozenset({"isinstance", "type", "id", "callable"})
+_SUM_UP: Final = _ASK_SHAPE | {
+    *("float", "int", "bool", "str", "repr", "print", "sum", "min", "max", "any", "all"),
+    *("mean", "prod", "amin", "amax", "dot", "copy", "array_equal", "allclose", "norm"),
+}
+_THEIR_MODULES: Final = frozenset({"builtins", "numpy", "cupy"})
 
 
 class Read:
-    """A place in the code that reads the value of a name."""
+    """A place in the code that may look into the value of a name."""
 
-    __slots__ = ("function", "line", "of_shape")
+    __slots__ = ("code", "function", "is_short", "line", "of_shape", "offset")
 
-    def __init__(self, function: str, line: int | None, of_shape: bool) -> None:
+    def __init__(
+        self,
+        function: str,
+        code: CodeType,
+        load: Load,
+        of_shape: bool = False,
+        is_short: bool = False,
+    ) -> None:
         self.function = function
-        self.line = line
+        self.code = code
+        self.line = load.line
+        self.offset = load.offset
         self.of_shape = of_shape  # nothing else of an array
+        self.is_short = is_short  # whether nothing keeps the value, or a part of it, for a later read
 
     def __str__(self) -> str:
         return self.function if self.line is None else f"{self.function}, line {self.line}"
@@ -64,15 +87,15 @@ class Read:
 class Name:
     """A plain name that code loads or stores. It keeps neither its value nor its namespace alive."""
 
-    __slots__ = ("_owner", "_stamp", "is_program", "is_stored", "name", "reads")
+    __slots__ = ("_owner", "is_program", "is_stored", "name", "reads", "stamp")
 
     def __init__(self, owner: Any, name: str) -> None:
         self._owner = weakref.ref(owner)
         self.name = name
-        self.reads: list[Read] = []  # those that may look into the value
+        self.reads: list[Read] = []  # the places that may look into the value
         self.is_stored = False  # whether the code assigns to it, or deletes it
         self.is_program = False  # whether it stands for a part of the program: a function, a class, a module
-        self._stamp: Any = None
+        self.stamp: Any = None  # a weak reference to what the value led to when the code was looked at
 
     def value(self) -> Any:
         """Its value now, or UNSET."""
@@ -82,21 +105,15 @@ class Name:
         """Give it another value, or none: UNSET."""
         raise NotImplementedError
 
-    def _note(self, value: Any) -> None:
-        """Remember what the value leads to: itself if it is part of the program, else its class."""
-        self.is_program = issubclass(type(value), _PROGRAM)  # `isinstance` asks a proxy
-        self._stamp = None
+    def note(self, value: Any) -> None:
+        """Remember what a value leads to: to itself if it is part of the program, else to its class."""
+        self.is_program = issubclass(type(value), PROGRAM)  # `isinstance` asks a proxy
+        self.stamp = None
         if value is not UNSET:
             try:
-                self._stamp = weakref.ref(value if self.is_program else type(value))
+                self.stamp = weakref.ref(value if self.is_program else type(value))
             except TypeError:  # a function of NumPy's
-                self._stamp = lambda: value
-
-    def is_as_noted(self, value: Any) -> bool:
-        """Whether a value leads to what the one led to with which the code was looked at."""
-        if value is UNSET or self._stamp is None:
-            return value is UNSET and self._stamp is None
-        return self._stamp() is (value if self.is_program else type(value))
+                self.stamp = lambda: value
 
 
 class GlobalName(Name):
@@ -111,6 +128,9 @@ class GlobalName(Name):
         return {} if owner is None else vars(owner)
 
     def value(self) -> Any:
+        owner = self._owner()
+        if type(owner) is FunctionType:  # the usual case
+            return owner.__globals__.get(self.name, UNSET)
         return self._namespace().get(self.name, UNSET)
 
     def bind(self, value: Any) -> None:
@@ -183,34 +203,40 @@ class DefaultName(Name):
 class Reached:
     """The names that some functions reach."""
 
-    __slots__ = ("_all", "_functions", "classes", "functions", "names", "program", "rebound")
+    __slots__ = ("_all", "_roots", "classes", "functions", "is_recursive", "names", "program", "rebound")
 
-    def __init__(self, functions: list[FunctionType], classes: frozenset[Any], key: Any) -> None:
-        search = _Search(functions, [cls for reference in classes if (cls := reference()) is not None])
+    def __init__(
+        self, functions: list[FunctionType], classes: frozenset[Any], attributes: frozenset[str], key: Any
+    ) -> None:
+        search = _Search(functions, attributes)
+        found = [cls for reference in classes if (cls := reference()) is not None]
+        search.run(found)
         self._all = list(search.names.values())
         # Weak references: those that were asked for, and others that were met.
         self.classes = classes | {weakref.ref(cls) for cls in search.classes}
         self.functions = frozenset(map(weakref.ref, search.functions))  # those that were looked at
+        self.is_recursive = search.is_recursive  # whether the functions may call themselves
         # Those of data: their values are looked up by `value`, since they change.
         self.names = tuple([name for name in self._all if not name.is_program])
         # Those of parts of the program, and of these the ones that the code binds to others.
         self.program = tuple([name for name in self._all if name.is_program and name.value() is not UNSET])
         self.rebound = tuple([name for name in self._all if name.is_program and name.is_stored])
-        self._functions = [weakref.ref(function, lambda _: _known.pop(key, None)) for function in functions]
+        self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in functions or found]
 
-    def is_current(self, functions: list[FunctionType]) -> bool:
-        """Whether these are the functions, and a search would find the same names."""
-        for known, function in zip(self._functions, functions, strict=True):
-            if known() is not function:
-                return False
-        for name in self._all:  # noqa: SIM110 - `all` would make a generator
-            if not name.is_as_noted(name.value()):
+    def is_current(self) -> bool:
+        """Whether a search would find the same names."""
+        for name in self._all:
+            value, stamp = name.value(), name.stamp
+            if stamp is None or value is UNSET:
+                if stamp is not None or value is not UNSET:
+                    return False
+            elif stamp() is not (value if name.is_program else type(value)):
                 return False
         return True
 
 
-# By the identities of functions. Nothing in it keeps a function or a namespace alive.
-_known: Final[dict[tuple[int, ...], Reached]] = {}
+# By the identities of functions, and the names of methods. Nothing in it keeps a function or a namespace alive.
+_known: Final[dict[tuple[tuple[int, ...], frozenset[str]], Reached]] = {}
 
 
 def reached_by(function: Callable[..., Any], classes: Iterable[type] = ()) -> Reached:
@@ -228,23 +254,38 @@ def reached_by(function: Callable[..., Any], classes: Iterable[type] = ()) -> Re
     Reached
         Its `names` are those of data. It is kept until a function dies, or a name stands for another function or class.
     """
-    functions, own = _entries_of(function)
-    wanted = frozenset(map(weakref.ref, (*own, *classes)))
-    key = tuple(map(id, functions))
+    return reached_by_all((function,), classes)
+
+
+def reached_by_all(
+    called: tuple[Callable[..., Any], ...],
+    classes: Iterable[type] = (),
+    attributes: frozenset[str] = frozenset(),
+) -> Reached:
+    """The names that several functions reach by their code, of which somebody also calls methods called `attributes`."""
+    functions, own = _entries_of(called)
+    met = {*own, *classes}
+    wanted = frozenset(map(weakref.ref, met))
+    # Whoever dies takes what is known along, so that no other can come under his number.
+    key = (tuple(map(id, functions)) or tuple(sorted(map(id, met))), attributes)
     known = _known.get(key)
-    if known is not None and wanted <= known.classes and known.is_current(functions):
-        return known
-    made = Reached(functions, wanted if known is None else wanted | known.classes, key)
-    if functions:
+    if known is not None:
+        if wanted <= known.classes and known.is_current():
+            return known
+        wanted |= known.classes
+    made = Reached(functions, wanted, attributes, key)
+    if key[0]:
         _known[key] = made
     return made
 
 
-def _entries_of(value: Any) -> tuple[list[FunctionType], list[type]]:
-    """The user's functions that a call of a value runs, and the class of the object that it belongs to."""
+def _entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]:
+    """The user's functions that are called, and the classes of objects that they belong to."""
+    if len(called) == 1 and type(called[0]) is FunctionType and not _behind(called[0]):  # the usual case
+        return ([] if home_of(called[0].__code__.co_filename) is None else [called[0]]), []
     functions: list[FunctionType] = []
     classes: list[type] = []
-    pending = [value]
+    pending = list(called[::-1])
     seen: dict[int, Any] = {}
     while pending:
         each = pending.pop()
@@ -253,22 +294,48 @@ def _entries_of(value: Any) -> tuple[list[FunctionType], list[type]]:
         seen[id(each)] = each
         kind = type(each)
         if kind is FunctionType:
-            if _home_of(each.__code__.co_filename) is not None:
+            if home_of(each.__code__.co_filename) is not None:
                 functions.append(each)
         elif isinstance(each, type):
             classes.append(each)
         elif kind is not MethodType and kind is not functools.partial:
             classes.append(kind)
-            called = kind.__call__ if callable(each) else None
-            if type(called) is FunctionType and _home_of(called.__code__.co_filename) is not None:
-                functions.append(called)
+            method = kind.__call__ if callable(each) else None
+            if type(method) is FunctionType and home_of(method.__code__.co_filename) is not None:
+                functions.append(method)
         pending += _behind(each)
     return functions, classes
+
+
+def called_code(function: Any) -> CodeType | None:
+    """The code of the user's function that one call of `function` runs once; None if that is not known."""
+    if type(function) is FunctionType and not _behind(function):  # the usual case
+        return None if home_of(function.__code__.co_filename) is None else function.__code__
+    for _ in range(MOST):
+        kind = type(function)
+        if kind is MethodType:
+            function = function.__func__
+        elif issubclass(kind, functools.partial):
+            function = function.func
+        elif kind is FunctionType and home_of(function.__code__.co_filename) is not None:
+            code: CodeType = function.__code__
+            return code
+        elif (behind := _behind(function)) and not issubclass(kind, property):
+            function = behind[0]
+        elif kind is not FunctionType and type(getattr(kind, "__call__", None)) is FunctionType:  # noqa: B004
+            function = kind.__call__
+            if home_of(function.__code__.co_filename) is None:
+                return None
+        else:
+            return None
+    return None
 
 
 def _behind(value: Any) -> list[Any]:
     """What a call of a value calls in turn: a wrapped function, a method's function, the functions given to a partial."""
     kind = type(value)  # `isinstance` asks a proxy
+    if kind is FunctionType:
+        return [value.__dict__["__wrapped__"]] if "__wrapped__" in value.__dict__ else []
     if kind is MethodType:
         return [value.__func__, value.__self__ if isinstance(value.__self__, type) else type(value.__self__)]
     if issubclass(kind, functools.partial):
@@ -290,13 +357,11 @@ def _behind(value: Any) -> list[Any]:
         return []
     if type(held) is not dict or "__wrapped__" not in held:
         return []
-    if kind is FunctionType:
-        return [held["__wrapped__"]]
     return [each for each in held.values() if type(each) is FunctionType]  # and rules for it, for example
 
 
 @functools.cache
-def _home_of(file: str) -> str | None:
+def home_of(file: str) -> str | None:
     """To whom code belongs: "" for a user's own, a name for an installed package, None for the libraries beneath.
 
     An installed package is looked at by who is in it.
@@ -312,31 +377,27 @@ def _home_of(file: str) -> str | None:
 class _Search:
     """One search for the names that functions reach."""
 
-    def __init__(self, functions: list[FunctionType], classes: Iterable[type]) -> None:
+    def __init__(self, functions: list[FunctionType], attributes: Iterable[str]) -> None:
         self.names: dict[tuple[int, str, str], Name] = {}
-        self._seen: dict[int, Any] = {}
-        self._pending: list[FunctionType] = []
+        self._seen: dict[int, Any] = {id(function): function for function in functions}
+        self._pending: list[FunctionType] = list(functions)
+        self._roots = frozenset(self._seen)
+        self.is_recursive = False
         # Methods are entered once their names occur as that of an attribute.
-        self._attributes: set[str] = set()
+        self._attributes: set[str] = set(attributes)
         self._methods: dict[str, list[Any]] = {}
         self.classes: list[type] = []  # whose methods were looked at
         self.functions = list(functions)  # those that were looked at
-        self._homes = {"", *(_home_of(function.__code__.co_filename) for function in functions)}
-        for function in functions:
-            self._seen[id(function)] = function
-            self._pending.append(function)
+        self._homes = {"", *(home_of(function.__code__.co_filename) for function in functions)}
+
+    def run(self, classes: Iterable[type]) -> None:
+        """Look at the functions, and at methods of the classes."""
         for cls in classes:
             self._enter(cls)
         looked_at = 0
-        while self._pending and looked_at < _MOST:
+        while self._pending and looked_at < MOST:
             looked_at += 1
             self._look_at(self._pending.pop())
-
-    def _may_enter_module(self, module: ModuleType) -> bool:
-        file = getattr(module, "__file__", None)
-        if file is None:
-            return module.__name__.partition(".")[0] not in sys.stdlib_module_names
-        return _home_of(file) in self._homes
 
     def _enter(self, value: Any) -> None:
         """Look at a value, part of the program or not, and at what it leads to."""
@@ -344,11 +405,12 @@ class _Search:
         while pending:
             value = pending.pop()
             kind = type(value)
+            self.is_recursive = self.is_recursive or id(value) in self._roots
             if id(value) in self._seen or kind in (int, float, str, np.ndarray):
                 continue
             self._seen[id(value)] = value
             if kind is FunctionType:
-                if _home_of(value.__code__.co_filename) in self._homes:
+                if home_of(value.__code__.co_filename) in self._homes:
                     self._pending.append(value)
                     self.functions.append(value)
             elif issubclass(kind, type):
@@ -390,7 +452,7 @@ class _Search:
                     or (load.kind == CELL and load.name in free)
                     or (load.kind == LOCAL and inner is code and load.name in defaults)
                 ):
-                    self._resolve(function, load)
+                    self._resolve(function, inner, load)
             for kind, name in found.stored:
                 if kind == GLOBAL or name in free:
                     stored = self._name(function, kind, name)
@@ -424,11 +486,11 @@ class _Search:
         if found is None:
             found = self.names[key] = made(owner, key[2])
             value = found.value()
-            found._note(value)
+            found.note(value)
             if value is not UNSET:
                 self._enter(value)
                 if type(value) in (list, tuple, dict):
-                    for item in list(value.values() if type(value) is dict else value)[:_MOST]:
+                    for item in list(value.values() if type(value) is dict else value)[:MOST]:
                         self._enter(type(item))
         return found
 
@@ -437,34 +499,89 @@ class _Search:
         found, rest = self._name(function, load.kind, load.name), load.attributes
         while found is not None and rest:
             value = found.value()
-            if not isinstance(value, ModuleType) or not self._may_enter_module(value):
+            if type(value) is not ModuleType or not is_users_module(value, self._homes):
                 break
             found, rest = self._known((id(value), GLOBAL, rest[0]), GlobalName, value), rest[1:]
         return found, rest
 
-    def _resolve(self, function: FunctionType, load: Load) -> None:
+    def _resolve(self, function: FunctionType, code: CodeType, load: Load) -> None:
         found, rest = self._find(function, load)
         if found is None or found.is_program:
             return
-        of_shape = bool(rest) and rest[0] in _OF_SHAPE
-        if not rest and load.use != READ:
-            if load.use != GIVEN:
-                return
-            callee = self._called_by(function, load.callee)
-            if any(callee is each for each in _ASK_KIND) or _is_captured_class(callee):
-                return
-            of_shape = any(callee is each for each in _ASK_SHAPE)
-        found.reads.append(Read(function.__qualname__, load.line, of_shape))
+        read = read_by(
+            load, rest, function.__qualname__, code, lambda callee: self._value_of(function, callee)
+        )
+        if read is not None:
+            found.reads.append(read)
 
-    def _called_by(self, function: FunctionType, callee: Load | None) -> Any:
-        """What a value is given to; None if that is not known."""
-        if callee is None or callee.kind == LOCAL:
+    def _value_of(self, function: FunctionType, load: Load) -> tuple[Any, tuple[str, ...]]:
+        """The value of a name that is loaded, and which attributes are then taken of it."""
+        if load.kind == LOCAL:
+            return UNSET, ()
+        found, rest = self._find(function, load)
+        return (getattr(builtins, load.name, UNSET) if found is None else found.value()), rest
+
+
+def is_users_module(module: ModuleType, homes: set[str | None]) -> bool:
+    """Whether the names of a module are looked at."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__name__.partition(".")[0] not in sys.stdlib_module_names
+    return home_of(file) in homes
+
+
+def read_by(
+    load: Load,
+    rest: tuple[str, ...],
+    function: str,
+    code: CodeType,
+    value_of: Callable[[Load], tuple[Any, tuple[str, ...]]],
+) -> Read | None:
+    """How a load reads the value; None if it does not look into it.
+
+    Parameters
+    ----------
+    load : Load
+    rest : tuple of str
+        The attributes that are taken of the value.
+    function : str
+        The name of the function.
+    code : CodeType
+        Its code, or that within it, that has the load.
+    value_of : callable
+        Gives the value of another load, and the attributes that are taken of that.
+    """
+    if rest or load.use != GIVEN:
+        if rest and rest[0] in _PUT:
+            return None  # what is written by a plain name is noticed otherwise
+        if not rest and load.use in (STORED, WRITTEN, COMPARED):
             return None
-        found, rest = self._find(function, callee)
-        value = getattr(builtins, callee.name, None) if found is None else found.value()
-        if isinstance(value, ModuleType) and len(rest) == 1:
-            return vars(value).get(rest[0])
-        return None if rest else value
+        return Read(
+            function,
+            code,
+            load,
+            of_shape=bool(rest) and rest[0] in _OF_SHAPE,
+            is_short=load.use in (COMPUTED, ITERATED) or (bool(rest) and rest[-1] in _MAKE_NEW),
+        )
+    given_to, rest = (UNSET, ()) if load.callee is None else value_of(load.callee)
+    while rest and type(given_to) is ModuleType:
+        given_to, rest = vars(given_to).get(rest[0], UNSET), rest[1:]
+    name = "" if rest else _known_name(given_to)
+    if name in _ASK_KIND or (not rest and _is_captured_class(given_to)):
+        return None
+    return Read(
+        function, code, load, of_shape=name in _ASK_SHAPE, is_short=name == "ufunc" or name in _SUM_UP
+    )
+
+
+def _known_name(function: Any) -> str:
+    """The name of a function of Python's own or of an array library; "ufunc" for one of those, and else none."""
+    if type(function).__name__ == "ufunc":
+        return "ufunc"
+    if not issubclass(type(function), PROGRAM):
+        return ""
+    module = str(getattr(function, "__module__", "")).partition(".")[0]
+    return str(getattr(function, "__name__", "")) if module in _THEIR_MODULES else ""
 
 
 def _is_captured_class(value: Any) -> bool:

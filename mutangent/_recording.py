@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -30,9 +30,10 @@ from ._errors import ContextError, CotangentError, InPlaceError
 from ._fields import current, enter, is_captured, leave, leave_closed, overlay_var, schema_of
 from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
+from ._read_past import place_in, refuse_held_past, refuse_put_past, refuse_read_past
 from ._readers import Given
 from ._shadow import detached, entry_of_lent, first_name, join_shadow
-from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer
+from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer, WorkingCopy
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
 from ._tape import LEAF, Entry, Tape, sweep
 from ._traced import TracedArray, new_leaf, new_traced, primal
@@ -46,6 +47,11 @@ class Recording(Overlay):
     Use it as a context manager: a body that returns commits, a body that raises rolls back.
     """
 
+    # What is recorded: a function, or the block of a context; None if it is not known.
+    function: Any = None
+    called_with: Any = ((), {})  # the arguments as the function sees them
+    # The code of that, and the offset in it at which an array was written first; see `_read_past`.
+    first_write: Any = None
     # Whether arrays that are read must stay as they are until the end. Recordings within one that looks need not look.
     looks_at_arrays = True
 
@@ -73,6 +79,8 @@ class Recording(Overlay):
         self._beside: Tape | None = None  # what was open in the outer recording before, see `Tape.inner`
 
     def _followed(self, value: Any) -> Any:
+        if self.outer is not None:
+            refuse_put_past(self, value)
         return constant_array(self.tape, value) if type(value) in ARRAYS else super()._followed(value)
 
     def __enter__(self) -> Self:
@@ -146,6 +154,8 @@ class Recording(Overlay):
         if self.arguments is not None:
             self._require_unread()
         check_contents(self.tape)
+        if self.tape.shadowed:
+            refuse_read_past(self)
         noted = self.noted_elsewhere()
         if noted is not None:
             for obj in self._objects():
@@ -181,6 +191,18 @@ class Recording(Overlay):
                     "gradient. Make the array with np.zeros_like(x) or np.zeros(shape, like=x) of a traced x, or hold "
                     "it in a field; or give a copy, `a.copy()`, if nobody needs what is written."
                 )
+
+    def note_first_write(self) -> None:
+        """Note where the recorded code stands, when an array is about to be written in place for the first time."""
+        self.first_write = place_in(self.function)
+
+    def _changed(self, copies: Sequence[WorkingCopy]) -> list[WorkingCopy]:
+        """Those of some containers that were changed; raises if one may have been read by a plain name."""
+        changed = super()._changed(copies)
+        if changed:
+            refuse_read_past(self, changed)
+            refuse_held_past(self, changed)
+        return changed
 
     def _objects(self) -> list[Any]:
         """The objects that the recording has met."""
@@ -244,6 +266,7 @@ class Recording(Overlay):
 
     def release(self) -> None:
         """Forget the traced values, once everything they left behind has its plain value."""
+        self.function = self.called_with = self.first_write = None
         self.copies = {}
         self.containers.forget_tuples()
         self.tape.release()

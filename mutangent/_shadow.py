@@ -127,6 +127,8 @@ def shadow(root: TracedArray) -> None:
         # The outer recording's handle may stand for this very array at the moment.
         before = node_below(source, tape)
     copy_for_recomputation(tape, array)
+    if not tape.shadowed and tape.recording is not None and (recording := tape.recording()) is not None:
+        recording.note_first_write()
     tape.shadowed[id(root)] = (root, source)
     tape.before[id(root)] = before
 

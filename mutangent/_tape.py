@@ -94,6 +94,7 @@ class Tape:
         "entries",
         "exponential",
         "given",
+        "handed_on",
         "inner",
         "kept",
         "last_row",
@@ -170,6 +171,8 @@ class Tape:
             int, Any
         ] = {}  # the contents of those, to see whether somebody else has written them
         self.detached: list[Any] = []  # weak references to handles that inner recordings keep
+        # Plain arrays that an inner recording has written for this one, of which the program reads none; see `_readers`.
+        self.handed_on: dict[int, Any] | None = None
         self.borrowed: dict[int, Any] = {}  # handles of outer recordings, and what they stood for there
         # Constants in the place of those, whose nodes are entry values if a field turns out to hold the array.
         self.unclaimed: dict[int, tuple[Any, Any]] = {}
@@ -217,6 +220,7 @@ class Tape:
         self.shadowed = {}
         self.before = {}
         self.borrowed = {}
+        self.handed_on = None
         self.unclaimed = {}
         self.detached = []
         self.views = {}

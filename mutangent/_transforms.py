@@ -229,6 +229,7 @@ def _record(
     recording = Recording(swept_later)
     if recording.outer is not None:
         recording.arguments = Given(args, kwargs)
+    recording.function = f
     lifted: Any = list(args)
     with recording:
         described: dict[int, Description] = {}  # an argument may be named twice
@@ -245,6 +246,7 @@ def _record(
         }
         # A tuple: what is called with the items of a list, Python holds in a tuple that no name tells of.
         lifted = tuple(lifted)
+        recording.called_with = (lifted, named or {})
         result = f(*lifted, **named) if named else f(*lifted)
         traced = target(result)
     return recording, descriptions, traced, recording.lower(result)

@@ -39,7 +39,11 @@ def check_contents(tape: Tape) -> None:
             )
         if type(source) is not TracedArray and type(root._value) is TracedArray:
             # An outer recording traces what is in the plain array from now on.
-            tape.shadowed[id(root)] = (root, new_array(source, root._value))
+            handle = new_array(source, root._value)
+            tape.shadowed[id(root)] = (root, handle)
+            if type(handle) is TracedArray:
+                follower = handle._tape.owner or handle._tape
+                follower.handed_on = {**(follower.handed_on or {}), id(source): source}
 
 
 def commit_contents(tape: Tape, entries: Any) -> None:

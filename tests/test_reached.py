@@ -114,7 +114,7 @@ def test_methods_that_code_may_call(source, names):
 def test_the_methods_of_a_class_that_is_named_as_met():
     namespace = space(CLASSES + "def f(x): return x.step(1)", **dict.fromkeys("abcde", 1.0))
     assert [name.name for name in reached_by(namespace["f"]).names] == []
-    assert [name.name for name in reached_by(namespace["f"], [namespace["C"]]).names] == ["a"]
+    assert [name.name for name in reached_by(namespace["f"], classes=[namespace["C"]]).names] == ["a"]
     assert [name.name for name in reached_by(namespace["f"]).names] == ["a"]
 
 

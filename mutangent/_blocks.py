@@ -1,0 +1,282 @@
+"""The plain names of variables: those that the code of a `with` block reads, and the parameters of a function.
+
+Unlike a function, a block lies in code that has names for everything. So only what is loaded within the block counts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from ._arrays import with_arrays
+from ._loads import CELL, GLOBAL, Load, loads_of
+from ._reached import MOST, PROGRAM, UNSET, Name, Read, home_of, is_users_module, reached_by_all, read_by
+from ._references import ALONE, COUNTS_REFERENCES
+
+_LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)
+
+
+_PLAIN: Final = frozenset({float, int, bool, complex, str, bytes, type(None)})
+_LOOKED_THROUGH: Final = frozenset({list, tuple, dict})
+_CONTAINERS: Final = (list, tuple, dict, deque, set, bytearray)
+# The kinds of values that are arrays, or that are looked through for some.
+MAY_HOLD: Final = with_arrays(list, tuple, dict, deque)
+
+
+class Variable:
+    """A plain name of a variable, and the places at which it is loaded."""
+
+    __slots__ = ("_loads", "_look", "_value", "name")
+
+    def __init__(self, name: str, value: Any, look: _Look) -> None:
+        self.name = name
+        self._value = value
+        self._loads: list[tuple[Load, CodeType, tuple[str, ...]]] = []
+        self._look = look
+
+    def value(self) -> Any:
+        """Its value."""
+        return self._value
+
+    def add(self, load: Load, code: CodeType, rest: tuple[str, ...]) -> None:
+        """Add a place, and the attributes that are taken of the value there."""
+        self._loads.append((load, code, rest))
+
+    @property
+    def reads(self) -> list[Read]:
+        """The places that may look into the value."""
+        look = self._look
+        found = [read_by(load, rest, look.where, code, look.given_to) for load, code, rest in self._loads]
+        return [read for read in found if read is not None]
+
+
+class Block:
+    """The block that a frame enters, and its context manager. It holds no frame, which would hold all of its variables."""
+
+    __slots__ = ("_context", "_frame", "_start", "code")
+
+    def __init__(self, frame: FrameType, context: Any) -> None:
+        self._frame = id(frame)
+        self.code = frame.f_code
+        self._start = frame.f_lasti
+        self._context = weakref.ref(context)
+
+    def is_in(self, frame: FrameType) -> bool:
+        """Whether a frame is that of the block."""
+        return id(frame) == self._frame and frame.f_code is self.code
+
+    def names(self, classes: Iterable[type]) -> list[Name | Variable]:
+        """The names that the block reaches, while it is left; none if it is not known which code that is.
+
+        Parameters
+        ----------
+        classes : iterable of classes
+            Of objects that it meets, whose methods it may call.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not self.is_in(frame):
+            frame = frame.f_back
+        if frame is None or frame.f_lasti <= self._start:
+            return []
+        look = _Look(self.code, frame.f_globals, _Variables(frame), "the block", self._context())
+        found = loads_of(self.code)
+        loads, within = found.block(self._start, frame.f_lasti)
+        for (kind, name), of_name in loads.items():
+            look.at(kind, name, of_name, self.code)
+        pending = list(within)
+        while pending:
+            inner = pending.pop()
+            its = loads_of(inner)
+            for load in its.loads:
+                if load.kind == CELL or (load.kind == GLOBAL and load.name not in its.own):
+                    look.at(load.kind, load.name, [load], inner)
+            pending += [code for _, code in its.within]
+        reached = reached_by_all(tuple(look.called), {*look.classes, *classes}, found.attributes)
+        return [*look.take(), *reached.names]
+
+
+def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> list[Variable]:
+    """The parameters of the user's function that a call runs, with what the call gives them."""
+    function, variables = _called(function, args, kwargs)
+    if function is None or not any(type(value) in MAY_HOLD for value in variables.values()):
+        return []
+    code = function.__code__
+    closure = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+
+    def value_of(name: str) -> Any:
+        if name in closure:
+            with suppress(ValueError):
+                return closure[name].cell_contents
+        return variables.get(name, UNSET)
+
+    look = _Look(code, function.__globals__, value_of, function.__qualname__)
+    pending = [code]
+    while pending:
+        inner = pending.pop()
+        found = loads_of(inner)
+        for load in found.loads:
+            if load.kind != GLOBAL and load.name in variables and (inner is code or load.kind == CELL):
+                look.at(load.kind, load.name, [load], inner)
+        pending += [each for _, each in found.within]
+    return look.take()
+
+
+def _called(
+    function: Any, args: Iterable[Any], kwargs: dict[str, Any]
+) -> tuple[FunctionType | None, dict[str, Any]]:
+    """The user's function that a call runs, if it is known, and its parameters."""
+    given, named = list(args), dict(kwargs)
+    for _ in range(MOST):
+        kind = type(function)
+        if kind is MethodType:
+            given.insert(0, function.__self__)
+            function = function.__func__
+        elif kind is functools.partial:
+            given, named = [*function.args, *given], {**function.keywords, **named}
+            function = function.func
+        elif kind is not FunctionType or home_of(function.__code__.co_filename) is not None:
+            break
+        else:
+            given, named = vars(function).get("__mutangent_given__", (given, named))
+            function = getattr(function, "__wrapped__", None)
+    if type(function) is not FunctionType:
+        return None, {}
+    code = function.__code__
+    count = code.co_argcount
+    variables = {**dict(zip(code.co_varnames, given[:count], strict=False)), **named}
+    rest = code.co_varnames[count + code.co_kwonlyargcount :]
+    if code.co_flags & inspect.CO_VARARGS:
+        variables[rest[0]] = tuple(given[count:])
+        rest = rest[1:]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        variables[rest[0]] = named
+    return function, variables
+
+
+class _Look:
+    """What a piece of code names.
+
+    Parameters
+    ----------
+    code : CodeType
+    namespace : dict
+        That of its globals.
+    variable : callable
+        Gives the value of one of its variables, or of a function's around it, or UNSET.
+    where : str
+        What it is, in the words of an error message.
+    context : object
+        The context manager of the block that it is.
+    """
+
+    def __init__(
+        self,
+        code: CodeType,
+        namespace: dict[str, Any],
+        variable: Callable[[str], Any],
+        where: str,
+        context: Any = None,
+    ) -> None:
+        self.names: dict[tuple[str, str], Variable] = {}
+        self.called: list[Any] = []
+        self.classes: set[type] = set()
+        self._code = code
+        self._namespace = namespace
+        self._variable = variable
+        self.where = where
+        self._context = context
+        self._homes = {"", home_of(code.co_filename)}
+
+    def at(self, kind: str, name: str, loads: list[Load], code: CodeType) -> None:
+        """Look at places in the code at which a name is loaded."""
+        value = self._value_of(kind, name)
+        if type(value) is ModuleType:
+            for load in loads:
+                inner, rest = self._in_modules(value, load.attributes)
+                if rest != load.attributes and type(inner) is not ModuleType:
+                    full = ".".join([name, *load.attributes[: len(load.attributes) - len(rest)]])
+                    self._add((kind, full), inner, [(load, rest)], code)
+        else:
+            self._add((kind, name), value, [(load, load.attributes) for load in loads], code)
+
+    def _add(
+        self, key: tuple[str, str], value: Any, loads: list[tuple[Load, tuple[str, ...]]], code: CodeType
+    ) -> None:
+        kind = type(value)
+        if kind in _PLAIN or value is UNSET:
+            return
+        if issubclass(kind, PROGRAM):
+            if not any(value is each for each in self.called):
+                self.called.append(value)
+            return
+        if kind not in MAY_HOLD and not issubclass(kind, _CONTAINERS):
+            self.classes.add(kind)
+            return
+        if kind in _LOOKED_THROUGH:
+            items = list(value.values() if kind is dict else value)[:MOST]
+            self.classes.update(set(map(type, items)) - _PLAIN)
+        found = self.names.get(key)
+        if found is None:
+            found = self.names[key] = Variable(key[1], value, self)
+        for load, rest in loads:
+            found.add(load, code, rest)
+
+    def take(self) -> list[Variable]:
+        """The names, which hold what is known here; it does not hold them any more."""
+        found = list(self.names.values())
+        self.names = {}
+        return found
+
+    def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
+        """The value of a name that is called, and which attributes are taken of it."""
+        value, rest = self._in_modules(self._value_of(callee.kind, callee.name), callee.attributes)
+        if self._context is not None and value is self._context and rest == ("watch",):
+            return type, ()  # which does not look into it either
+        return value, rest
+
+    def _value_of(self, kind: str, name: str) -> Any:
+        value: Any = UNSET
+        if kind != GLOBAL or not self._code.co_flags & inspect.CO_OPTIMIZED:
+            value = self._variable(name)
+        if kind == GLOBAL and value is UNSET:
+            value = self._namespace.get(name, UNSET)
+            if value is UNSET:
+                value = getattr(builtins, name, UNSET)
+        return value
+
+    def _in_modules(self, value: Any, rest: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+        """What attributes of modules lead to, and the attributes that are left."""
+        while rest and type(value) is ModuleType and is_users_module(value, self._homes):
+            value, rest = vars(value).get(rest[0], UNSET), rest[1:]
+        return value, rest
+
+
+class _Variables:
+    """The variables of a frame, once they are asked for."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+        self._found: dict[str, Any] | None = None
+
+    def __call__(self, name: str) -> Any:
+        if self._found is None:
+            variables = self._frame.f_locals
+            self._found = dict(variables)
+            if _LOCALS_ARE_A_COPY and self._frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+                _forget(variables)
+        return self._found.get(name, UNSET)
+
+
+def _forget(variables: dict[str, Any]) -> None:
+    """Let a frame keep no copy of its variables, which would keep their values alive; one that the user holds stays."""
+    # What is known of are the references of the frame, of the caller and of this function.
+    if COUNTS_REFERENCES and sys.getrefcount(variables) <= ALONE + 2:
+        variables.clear()
