@@ -52,9 +52,12 @@ class Attributes:
     def is_changed(self) -> bool:
         """Whether one of them holds something else by now."""
         now = _now(self.obj)
-        return any(
-            now.get(name, MISSING) is not self.before.get(name, MISSING) for name in {**now, **self.before}
-        )
+        if now.keys() != self.before.keys():
+            return True
+        for name, value in self.before.items():  # noqa: SIM110 - `any` would make a generator each time
+            if now[name] is not value:
+                return True
+        return False
 
     def restore(self) -> None:
         """Put all of them back as they were."""

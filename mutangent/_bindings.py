@@ -18,7 +18,7 @@ from ._fields import MISSING
 OTHERS: Final = (sys.stdlib_module_names - {"collections", "types"}) | {"mutangent"}
 # Their classes are no places where a program keeps a state.
 _CLOSED: Final = sys.stdlib_module_names | {"attr", "attrs", "cupy", "mutangent", "numpy"}
-_HEAP_TYPE: Final = 1 << 9
+HEAP_TYPE: Final = 1 << 9  # a flag of classes that are made by a statement
 # By a class, how many attributes it had and the names of those that are data; no names for a class that is not the user's.
 _known: Final[WeakKeyDictionary[type, tuple[int, tuple[str, ...]]]] = WeakKeyDictionary()
 
@@ -114,7 +114,7 @@ def _is_pythons(name: str) -> bool:
 def is_users_class(cls: type) -> bool:
     """Whether a program may keep a state on a class."""
     return (
-        bool(cls.__flags__ & _HEAP_TYPE)
+        bool(cls.__flags__ & HEAP_TYPE)
         and not issubclass(cls, enum.Enum)
         and not is_of_libraries(cls, _CLOSED)
     )

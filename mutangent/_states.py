@@ -27,6 +27,7 @@ import numpy as np
 from ._arrays import is_plain_array
 from ._attributes import Attributes
 from ._bindings import (
+    HEAP_TYPE,
     attributes_of_function,
     content_of,
     data_of_class,
@@ -221,19 +222,28 @@ _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
     ((io.StringIO, io.BytesIO), Kind(_always, contents_of_buffer, put_buffer, _nothing)),
 ]
 _ARRAY: Final = Kind(_is_small_array, lambda value: value.copy(), _put_elements, _objects_in, True)
-_OBJECT: Final = Kind(_always, Attributes, lambda _value, state: state.restore(), _nothing)
+_OBJECT: Final = Kind(
+    _always,
+    Attributes,
+    lambda _value, state: state.restore(),
+    _nothing,
+    is_in=lambda _value, state: not state.is_changed(),
+)
 _CAPTURED: Final = _unchangeable(lambda value: [type(value)])
 _ITERATOR: Final = Kind(_always, position_of, lambda _value, _state: None, held_by)
 _FILE: Final = Kind(_always, place_in_file, put_place, _nothing)
 _NO_STATE: Final = _unchangeable()
 _known: Final[WeakKeyDictionary[type, Kind]] = WeakKeyDictionary()
+_known_in_c: Final[dict[type, Kind]] = {}  # of classes that live for ever, more quickly
 
 
 def kind_of(value: Any) -> Kind:
     """What can be done with a value."""
-    kind = _known.get(type(value))
+    cls = type(value)
+    kind = _known_in_c.get(cls) or _known.get(cls)
     if kind is None:
-        kind = _known[type(value)] = _find_kind(value)
+        known: Any = _known if cls.__flags__ & HEAP_TYPE else _known_in_c
+        kind = known[cls] = _find_kind(value)
     return kind
 
 
