@@ -99,7 +99,7 @@ class Block:
                 if load.kind == CELL or (load.kind == GLOBAL and load.name not in its.own):
                     look.at(load.kind, load.name, [load], inner)
             pending += [code for _, code in its.within]
-        reached = reached_by_all(tuple(look.called), {*look.classes, *classes}, found.attributes)
+        reached = reached_by_all(look.called, {*look.classes, *classes}, found.attributes, look.homes)
         return [*look.take(), *reached.names]
 
 
@@ -193,7 +193,7 @@ class _Look:
         self._variable = variable
         self.where = where
         self._context = context
-        self._homes = {"", home_of(code.co_filename)}
+        self.homes = frozenset({"", home_of(code.co_filename)})
 
     def at(self, kind: str, name: str, loads: list[Load], code: CodeType) -> None:
         """Look at places in the code at which a name is loaded."""
@@ -254,7 +254,7 @@ class _Look:
 
     def _in_modules(self, value: Any, rest: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         """What attributes of modules lead to, and the attributes that are left."""
-        while rest and type(value) is ModuleType and is_users_module(value, self._homes):
+        while rest and type(value) is ModuleType and is_users_module(value, self.homes):
             value, rest = vars(value).get(rest[0], UNSET), rest[1:]
         return value, rest
 

@@ -203,40 +203,55 @@ class DefaultName(Name):
 class Reached:
     """The names that some functions reach."""
 
-    __slots__ = ("_all", "_roots", "classes", "functions", "is_recursive", "names", "program", "rebound")
+    __slots__ = (
+        "_own",
+        "_rest",
+        "_roots",
+        "classes",
+        "functions",
+        "is_recursive",
+        "names",
+        "program",
+        "rebound",
+    )
 
-    def __init__(
-        self, functions: list[FunctionType], classes: frozenset[Any], attributes: frozenset[str], key: Any
-    ) -> None:
-        search = _Search(functions, attributes)
-        found = [cls for reference in classes if (cls := reference()) is not None]
-        search.run(found)
-        self._all = list(search.names.values())
-        # Weak references: those that were asked for, and others that were met.
-        self.classes = classes | {weakref.ref(cls) for cls in search.classes}
-        self.functions = frozenset(map(weakref.ref, search.functions))  # those that were looked at
-        self.is_recursive = search.is_recursive  # whether the functions may call themselves
+    def __init__(self, search: _Search, classes: frozenset[Any], rest: Reached | None, key: Any) -> None:
+        self._own = list(search.names.values())
+        self._rest = rest
+        # Weak references: the classes that were asked for, and others that were met; functions that were looked at.
+        self.classes = classes.union(map(weakref.ref, search.classes))
+        self.functions = frozenset(map(weakref.ref, search.functions))
         # Those of data: their values are looked up by `value`, since they change.
-        self.names = tuple([name for name in self._all if not name.is_program])
+        self.names = tuple([name for name in self._own if not name.is_program])
         # Those of parts of the program, and of these the ones that the code binds to others.
-        self.program = tuple([name for name in self._all if name.is_program and name.value() is not UNSET])
-        self.rebound = tuple([name for name in self._all if name.is_program and name.is_stored])
-        self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in functions or found]
+        self.program = tuple([name for name in self._own if name.is_program and name.value() is not UNSET])
+        self.rebound = tuple([name for name in self._own if name.is_program and name.is_stored])
+        self.is_recursive = search.is_recursive  # whether the functions may call themselves
+        if rest is not None:
+            self.is_recursive = self.is_recursive or not self.functions.isdisjoint(rest.functions)
+            self.classes |= rest.classes
+            self.functions |= rest.functions
+            self.names += rest.names
+            self.program += rest.program
+            self.rebound += rest.rebound
+        roots = search.roots or [cls for each in classes if (cls := each()) is not None]
+        self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in roots]
 
     def is_current(self) -> bool:
         """Whether a search would find the same names."""
-        for name in self._all:
+        for name in self._own:
             value, stamp = name.value(), name.stamp
             if stamp is None or value is UNSET:
                 if stamp is not None or value is not UNSET:
                     return False
             elif stamp() is not (value if name.is_program else type(value)):
                 return False
-        return True
+        return self._rest is None or self._rest.is_current()
 
 
-# By the identities of functions, and the names of methods. Nothing in it keeps a function or a namespace alive.
-_known: Final[dict[tuple[tuple[int, ...], frozenset[str]], Reached]] = {}
+# By the identities of functions, the names of methods, and whose code is looked at. Nothing in it keeps a function or a
+# namespace alive.
+_known: Final[dict[Any, Reached]] = {}
 
 
 def reached_by(function: Callable[..., Any], classes: Iterable[type] = ()) -> Reached:
@@ -254,29 +269,71 @@ def reached_by(function: Callable[..., Any], classes: Iterable[type] = ()) -> Re
     Reached
         Its `names` are those of data. It is kept until a function dies, or a name stands for another function or class.
     """
-    return reached_by_all((function,), classes)
-
-
-def reached_by_all(
-    called: tuple[Callable[..., Any], ...],
-    classes: Iterable[type] = (),
-    attributes: frozenset[str] = frozenset(),
-) -> Reached:
-    """The names that several functions reach by their code, of which somebody also calls methods called `attributes`."""
-    functions, own = _entries_of(called)
-    met = {*own, *classes}
-    wanted = frozenset(map(weakref.ref, met))
-    # Whoever dies takes what is known along, so that no other can come under his number.
-    key = (tuple(map(id, functions)) or tuple(sorted(map(id, met))), attributes)
+    functions, own = _entries_of((function,))
+    key = tuple(map(id, functions))
+    wanted = frozenset(map(weakref.ref, {*own, *classes}))
     known = _known.get(key)
     if known is not None:
         if wanted <= known.classes and known.is_current():
             return known
         wanted |= known.classes
-    made = Reached(functions, wanted, attributes, key)
+    # What the functions lead to is looked up by itself: they may be made anew each time, as a lambda in a loop is.
+    homes = frozenset({"", *(home_of(each.__code__.co_filename) for each in functions)})
+    search = _Search(functions, frozenset(), homes, goes_on=False)
+    search.run(_alive(wanted))
+    rest = _reached_from(search.found, search.found_classes, frozenset(search.attributes), homes)
+    made = Reached(search, wanted, rest, key)
+    if key:
+        _known[key] = made
+    return made
+
+
+def reached_by_all(
+    called: Iterable[Any], classes: Iterable[type], attributes: frozenset[str], homes: frozenset[str | None]
+) -> Reached:
+    """The names that several functions reach by their code.
+
+    Parameters
+    ----------
+    called : iterable
+        Functions, and other parts of the program.
+    classes : iterable of classes
+        Of objects that they meet, and that whoever calls them meets.
+    attributes : frozenset of str
+        What methods are called that somebody else calls.
+    homes : frozenset
+        Whose code is looked at; see `home_of`.
+    """
+    functions, own = _entries_of(tuple(called))
+    chosen = [each for each in functions if home_of(each.__code__.co_filename) in homes]
+    return _reached_from(chosen, [*own, *classes], attributes, homes)
+
+
+def _reached_from(
+    functions: list[FunctionType],
+    classes: list[type],
+    attributes: frozenset[str],
+    homes: frozenset[str | None],
+) -> Reached:
+    classes = [cls for cls in classes if cls.__flags__ & _MADE_BY_A_STATEMENT]
+    wanted = frozenset(map(weakref.ref, classes))
+    # Whoever dies takes what is known along, so that no other can come under his number.
+    key = (tuple(map(id, functions)) or tuple(sorted(map(id, classes))), attributes, homes)
+    known = _known.get(key)
+    if known is not None:
+        if wanted <= known.classes and known.is_current():
+            return known
+        wanted |= known.classes
+    search = _Search(functions, attributes, homes, goes_on=True)
+    search.run(_alive(wanted))
+    made = Reached(search, wanted, None, key)
     if key[0]:
         _known[key] = made
     return made
+
+
+def _alive(classes: frozenset[Any]) -> list[type]:
+    return [cls for reference in classes if (cls := reference()) is not None]
 
 
 def _entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]:
@@ -377,18 +434,28 @@ def home_of(file: str) -> str | None:
 class _Search:
     """One search for the names that functions reach."""
 
-    def __init__(self, functions: list[FunctionType], attributes: Iterable[str]) -> None:
+    def __init__(
+        self,
+        functions: list[FunctionType],
+        attributes: Iterable[str],
+        homes: frozenset[str | None],
+        goes_on: bool,
+    ) -> None:
+        self.roots = functions
+        self._goes_on = goes_on
+        # If it does not go on: the functions and classes to which those that are looked at lead.
+        self.found: list[FunctionType] = []
+        self.found_classes: list[type] = []
         self.names: dict[tuple[int, str, str], Name] = {}
         self._seen: dict[int, Any] = {id(function): function for function in functions}
         self._pending: list[FunctionType] = list(functions)
-        self._roots = frozenset(self._seen)
         self.is_recursive = False
         # Methods are entered once their names occur as that of an attribute.
-        self._attributes: set[str] = set(attributes)
+        self.attributes: set[str] = set(attributes)
         self._methods: dict[str, list[Any]] = {}
         self.classes: list[type] = []  # whose methods were looked at
         self.functions = list(functions)  # those that were looked at
-        self._homes = {"", *(home_of(function.__code__.co_filename) for function in functions)}
+        self._homes = homes
 
     def run(self, classes: Iterable[type]) -> None:
         """Look at the functions, and at methods of the classes."""
@@ -405,18 +472,24 @@ class _Search:
         while pending:
             value = pending.pop()
             kind = type(value)
-            self.is_recursive = self.is_recursive or id(value) in self._roots
             if id(value) in self._seen or kind in (int, float, str, np.ndarray):
+                self.is_recursive = self.is_recursive or any(value is root for root in self.roots)
                 continue
             self._seen[id(value)] = value
             if kind is FunctionType:
-                if home_of(value.__code__.co_filename) in self._homes:
+                if home_of(value.__code__.co_filename) not in self._homes:
+                    pass
+                elif self._goes_on:
                     self._pending.append(value)
                     self.functions.append(value)
-            elif issubclass(kind, type):
+                else:
+                    self.found.append(value)
+            elif not issubclass(kind, type):
+                pending.append(kind)
+            elif self._goes_on:
                 pending += self._methods_of(value)
             else:
-                pending.append(kind)
+                self.found_classes.append(value)
             pending += _behind(value)
 
     def _methods_of(self, cls: type) -> list[Any]:
@@ -429,7 +502,7 @@ class _Search:
             for name, member in vars(base).items():
                 if type(member) is not FunctionType and not _behind(member):
                     continue
-                if name in self._attributes or (name.startswith("__") and name.endswith("__")):
+                if name in self.attributes or (name.startswith("__") and name.endswith("__")):
                     found.append(member)
                 else:
                     self._methods.setdefault(name, []).append(member)
@@ -461,8 +534,8 @@ class _Search:
             pending += [(each, free & frozenset(each.co_freevars)) for _, each in found.within]
 
     def _called(self, attributes: frozenset[str]) -> None:
-        for name in attributes - self._attributes:
-            self._attributes.add(name)
+        for name in attributes - self.attributes:
+            self.attributes.add(name)
             for method in self._methods.pop(name, ()):
                 self._enter(method)
 
@@ -522,7 +595,7 @@ class _Search:
         return (getattr(builtins, load.name, UNSET) if found is None else found.value()), rest
 
 
-def is_users_module(module: ModuleType, homes: set[str | None]) -> bool:
+def is_users_module(module: ModuleType, homes: frozenset[str | None]) -> bool:
     """Whether the names of a module are looked at."""
     file = getattr(module, "__file__", None)
     if file is None:

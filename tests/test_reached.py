@@ -235,6 +235,39 @@ def test_nothing_is_kept_alive(source):
     assert all(name.value() is UNSET for name in names)
 
 
+def test_what_a_function_that_is_made_anew_leads_to_is_not_looked_up_again():
+    lines = [f"def g{k}(x): return x * a{k} + h(x)" for k in range(15)]
+    lines.append("def h(x): return x * b")
+    lines.append("def f(x): return " + " + ".join(f"g{k}(x)" for k in range(15)))
+    namespace = space("\n".join(lines), b=1.0, **{f"a{k}": np.ones(3) for k in range(15)})
+    f = namespace["f"]
+
+    def looks():
+        found = reached_by(lambda x: f(x) * 2.0)
+        return {name.name for name in found.names}, found
+
+    names, first = looks()
+    assert names == {f"a{k}" for k in range(15)} | {"b"}
+    again = looks()[1]
+    assert first is not again
+    assert first._rest is again._rest
+    namespace["h"] = namespace["g0"]
+    assert "b" not in looks()[0]
+
+
+def test_a_function_that_calls_itself_is_told():
+    namespace = space("def f(x): return g(x)\ndef g(x): return f(x) + h(x)\ndef h(x): return x")
+    assert [reached_by(namespace[name]).is_recursive for name in "fgh"] == [True, True, False]
+
+
+def test_a_package_that_a_block_calls_is_not_looked_at(tmp_path):
+    namespace = {}
+    source = "def theirs(x): return their_data\ntheir_data = 1.0"
+    exec(compile(source, str(tmp_path / "site-packages" / "theirs" / "code.py"), "exec"), namespace)
+    found = reached_by(space("def f(x): return theirs(x)", theirs=namespace["theirs"])["f"])
+    assert found.names == ()
+
+
 def test_libraries_are_not_looked_at():
     layer = mt.nn.Dense(2, 2, rng=np.random.default_rng(0))
     assert [name.name for name in reached_by(layer).names] == []
