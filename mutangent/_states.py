@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from threading import local
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, MethodWrapperType
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary
 
 import numpy as np
 
@@ -203,6 +203,7 @@ _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
     ),
     (MethodType, _unchangeable(lambda value: [value.__self__, value.__func__])),
     ((BuiltinMethodType, MethodWrapperType), _unchangeable(lambda value: [value.__self__])),
+    (ReferenceType, _unchangeable(lambda value: [value()])),
     (memoryview, _unchangeable(lambda value: [value.obj])),
     (local, _unchangeable(lambda value: [value.__dict__])),  # that of this thread
     (CellType, Kind(_always, content_of, put_content, lambda cell: _unless_missing(content_of(cell)))),

@@ -9,6 +9,7 @@ import functools
 import itertools
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ class Counter:
 
 
 counter = Counter()
-scale = push = draw = view = special = part = None
+scale = push = draw = view = special = part = reference = None
 
 
 @mt.differentiable
@@ -148,6 +149,10 @@ def names_a_function(p, _):
     return p.x * now(1)
 
 
+def names_a_weak_reference(p, _):
+    return p.x * weakref.ref(counter)().count() + p.x * reference().count()
+
+
 def names_an_object(p, _):
     return p.x * counter.count()
 
@@ -252,7 +257,22 @@ def fresh():
 
 
 def start():
-    global n, state, log, table, weights, rng, numbers, counter, scale, push, draw, view, special, part
+    global \
+        n, \
+        state, \
+        log, \
+        table, \
+        weights, \
+        rng, \
+        numbers, \
+        counter, \
+        scale, \
+        push, \
+        draw, \
+        view, \
+        special, \
+        part, \
+        reference
     n, state, log, table, weights = 0, {"n": 0}, [], np.array([1, 2]), np.array([1.0, 2.0])
     rng, numbers, counter = np.random.default_rng(1), itertools.count(1), Counter()
     settings.n, scale = 0, doubles
@@ -263,6 +283,7 @@ def start():
         Log(),
         functools.partial(max),
     )
+    reference = weakref.ref(counter)
     counting_from_the_start.calls = Register.n = Meta.n = special.n = part.n = local.n = 0
     for place, name in ((counting, "calls"), (Register, "counted")):
         if hasattr(place, name):
