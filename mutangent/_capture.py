@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 import attrs
 import numpy as np
 
-from ._arrays import is_on_device
 from ._conversions import follow_conversion, follow_known, is_known
 from ._errors import TracedValueError
 from ._fields import CapturedField, current, dict_field, enter, leave, slot_field, true_dict
@@ -22,6 +21,7 @@ from ._instance_dict import put_in_front
 from ._instance_state import follow_state
 from ._overlay import PlainView
 from ._traced import TracedArray, given_out, has_open, primal
+from ._trials import Refusal, Tries
 from ._views import quiet_view, same_array
 
 C = TypeVar("C", bound=type)
@@ -204,6 +204,7 @@ def _wrap_converter(converter: Any, where: str) -> Any:
         return converter
     what = f"the converter {_name_of(converter)} of {where}"
     known = is_known(converter)
+    tries = Tries(converter, what)
 
     @functools.wraps(converter, updated=())
     def convert(value: Any, *extra: Any) -> Any:
@@ -211,22 +212,19 @@ def _wrap_converter(converter: Any, where: str) -> Any:
             return converter(value, *extra)
         if known and not extra and has_open((value,)):
             return follow_known(value, converter, what)
-        refusals = value._tape.refusals
-        try:
-            made = converter(value, *extra)
-        except TracedValueError:
+
+        def call(given: Any) -> Any:
+            return converter(given, *extra)
+
+        made = tries.of(value, call, others=extra[:1])
+        if type(made) is Refusal:
             if not extra and is_known(converter, like=value):
                 return follow_known(value, converter, what)
-            return follow_conversion(value, lambda plain: converter(plain, *extra), what)
-        except TypeError:
+            if made.error is None or isinstance(made.error, TracedValueError):
+                return follow_conversion(value, call, what, made.kept)
             # NumPy makes an array of a constant, and CuPy refuses: `cupy.asarray(x)` would pass through the host.
             plain = primal(value)
-            if has_open((value,)) or not is_on_device(plain):
-                raise
-            shown = plain.copy() if value._tape.all is None else given_out(value, plain)
-            return converter(shown, *extra)
-        if value._tape.refusals != refusals:  # it caught our error, which no plain value raises
-            return follow_conversion(value, lambda plain: converter(plain, *extra), what)
+            return call(plain.copy() if value._tape.all is None else given_out(value, plain))
         return _named_in_pause(value, made)
 
     convert.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
@@ -256,20 +254,21 @@ def _wrap_hook(hook: Any, cls: type) -> Any:
             hook if all(a is b for a, b in zip(hooks, wrapped, strict=True)) else attrs.setters.pipe(*wrapped)
         )
 
+    tries = Tries(hook, f"the on_setattr hook {_name_of(hook)} of {cls.__name__}")
+
     @functools.wraps(hook, updated=())
     def set_hook(instance: Any, attribute: Any, value: Any) -> Any:
         if type(value) is not TracedArray:
             return hook(instance, attribute, value)
-        refusals = value._tape.refusals
-        try:
-            made = hook(instance, attribute, value)
-        except TracedValueError:
-            pass
-        else:
-            if value._tape.refusals == refusals:
-                return _named_in_pause(value, made)
-        what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
-        return follow_conversion(value, lambda plain: hook(instance, attribute, plain), what)
+
+        def call(given: Any) -> Any:
+            return hook(instance, attribute, given)
+
+        made = tries.of(value, call, attribute.name, (instance,))
+        if type(made) is Refusal:
+            what = f"the on_setattr hook {_name_of(hook)} of {cls.__name__}.{attribute.name}"
+            return follow_conversion(value, call, what, made.kept)
+        return _named_in_pause(value, made)
 
     set_hook.__mutangent_wrapped__ = True  # type: ignore[attr-defined]
     return set_hook

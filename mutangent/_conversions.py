@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
 
@@ -38,10 +39,12 @@ from ._arrays import (
 from ._contents import same_contents
 from ._errors import NotCapturedError
 from ._fields import CapturedField, current, enter, leave
-from ._overlay import Overlay, PassingOn, PlainView
+from ._kept import Kept
+from ._overlay import Overlay, PassingOn
 from ._states import held_in_closure
 from ._tangent import children
 from ._traced import TracedArray, primal
+from ._trials import Nothing, Questions
 from ._views import layout_of
 
 Convert = Callable[[Any], Any]
@@ -79,10 +82,11 @@ def follow_known(traced: TracedArray, convert: Convert, what: str) -> Any:
     return _follow(traced, sample, made)
 
 
-def follow_conversion(traced: TracedArray, convert: Convert, what: str) -> Any:
+def follow_conversion(traced: TracedArray, convert: Convert, what: str, kept: Kept | Nothing) -> Any:
     """The result of a converter of which nothing is known.
 
-    `convert` takes a plain value; `what` names the converter and the field in errors.
+    `convert` takes a plain value; `what` names the converter and the field in errors; `kept` is what the converter may
+    change, as it was before.
 
     Raises
     ------
@@ -92,28 +96,30 @@ def follow_conversion(traced: TracedArray, convert: Convert, what: str) -> Any:
     before = primal(traced)
     shown = _shown(traced, before)
     try:
-        made = _noticed(convert, shown, what)
+        made, fields = _noticed(convert, shown, what)
     except ValueError as error:
         if is_array(before) and "is read-only" in str(error):
             raise _wrote(before, what) from error
         raise
     if made is shown and (type(made) is float or type(made) is np.ndarray):
         if type(made) is np.ndarray and before.flags.writeable and _names(convert, {"writeable", "setflags"}):
-            _refuse_freezing(traced, before, convert, what)
+            _refuse_freezing(traced, before, Questions(convert, kept, fields, what), what)
         return traced
     if not _holds_the_same(before, made):
         raise _changed(before, made, what)
-    return _follow(traced, *_asked_again(traced, before, made, convert, what))
+    return _follow(traced, *_asked_again(traced, before, made, Questions(convert, kept, fields, what), what))
 
 
-def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, what: str) -> tuple[Any, Any]:
+def _asked_again(
+    traced: TracedArray, before: Any, made: Any, questions: Questions, what: str
+) -> tuple[Any, Any]:
     """Other numbers, and what the converter made of them: the same numbers, or there is an error."""
     answers: list[tuple[Any, Any]] = []
     refusal: Exception | None = None
     for numbers in _others(before, made, answers):
         sample = _like(traced, before, numbers)
         try:
-            answer = _ask(convert, sample)
+            answer = questions.ask(sample)
         except Exception as error:  # noqa: BLE001 - whatever a user's converter raises about numbers that it was not meant for
             refusal = error
             continue
@@ -126,6 +132,7 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
         ):
             raise _changes_others(before, what)
         answers.append((sample, answer))
+    questions.end()
     if not answers:
         raise NotCapturedError(
             f"{what} gave back the number that it was given, {describe(before)}, and its derivative is not known: asked "
@@ -137,10 +144,11 @@ def _asked_again(traced: TracedArray, before: Any, made: Any, convert: Convert, 
     return answers[0]
 
 
-def _refuse_freezing(traced: TracedArray, before: Any, convert: Convert, what: str) -> None:
+def _refuse_freezing(traced: TracedArray, before: Any, questions: Questions, what: str) -> None:
     """Raise if a converter makes the array read-only that it is given; the one that it was shown was so already."""
     sample = copy_with_strides(before, layout_of(traced))
-    _ask(convert, sample)
+    questions.ask(sample)
+    questions.end()
     if not sample.flags.writeable:
         raise NotCapturedError(
             f"{what} makes the array that it is given read-only, {describe(before)}, and a recording does not follow "
@@ -166,11 +174,12 @@ def _names(function: Any, names: set[str]) -> bool:
 
 
 class _Noticing(PassingOn):
-    """Refuses numbers that a converter writes into fields."""
+    """Refuses numbers that a converter writes into fields, and notes what was in those that it writes."""
 
     def __init__(self, outer: Overlay, what: str) -> None:
         super().__init__(outer)
         self._what = what
+        self.earlier: list[tuple[Any, CapturedField, Any]] = []
 
     def write(self, obj: Any, field: CapturedField, value: Any) -> None:
         for item in children(value) or [value]:
@@ -179,28 +188,23 @@ class _Noticing(PassingOn):
                     f"{self._what} was given a plain value, since it asks for one, and wrote {describe(item)} into "
                     f"{type(obj).__name__}.{field.name}, which would have no gradient. {_INSTEAD}"
                 )
+        with suppress(AttributeError):  # of an unset field
+            self.earlier.append((obj, field, self.outer.peek(obj, field)))
         super().write(obj, field, value)
 
 
-def _noticed(convert: Convert, shown: Any, what: str) -> Any:
-    """What a converter makes of a plain value. Other numbers that it makes of it must not get into fields."""
+def _noticed(convert: Convert, shown: Any, what: str) -> tuple[Any, list[tuple[Any, CapturedField, Any]]]:
+    """What a converter makes of a plain value, and the fields that it writes, with what was in them.
+
+    Other numbers that it makes of the value must not get into fields.
+    """
     overlay = current()
     if overlay is None:
-        return convert(shown)
-    before = enter(_Noticing(overlay, what))
+        return convert(shown), []
+    noticing = _Noticing(overlay, what)
+    before = enter(noticing)
     try:
-        return convert(shown)
-    finally:
-        leave(before)
-
-
-def _ask(convert: Convert, sample: Any) -> Any:
-    overlay = current()
-    if overlay is None:
-        return convert(sample)
-    before = enter(PlainView(overlay))  # what is written into it is dropped
-    try:
-        return convert(sample)
+        return convert(shown), noticing.earlier
     finally:
         leave(before)
 

@@ -137,6 +137,17 @@ class DiagnosedRecording(Recording):
         self._note_unread(obj, field.name)
         self._note(obj, field.name, value, line)
 
+    def state_of(self, obj: Any) -> Any:
+        """What is known of an object, its history included."""
+        return super().state_of(obj), None if self.history is None else self.history.length_of(obj)
+
+    def put_back(self, obj: Any, state: Any) -> None:
+        """Undo what was done to an object, in its history too."""
+        fields, length = state
+        super().put_back(obj, fields)
+        if self.history is not None:
+            self.history.shorten(obj, length)
+
     def _note(self, obj: Any, name: str, value: Any, line: str | None) -> None:
         if self.history is not None:
             self.history.add(obj, name, value, line, self.node_of)

@@ -122,8 +122,14 @@ class GlobalGenerators:
         return [(number, _met(number)[1]) for number in self._states]
 
     def put_back(self) -> None:
-        """Give those that are not forgotten the state that they had."""
-        put([(number, state) for number, (_, state) in self._states.items()])
+        """Give those that are not forgotten, and from which somebody has drawn, the state that they had."""
+        put(
+            [
+                (number, state)
+                for number, (mark, state) in self._states.items()
+                if mark is None or _GENERATORS[number].mark() != mark
+            ]
+        )
 
 
 def put(states: list[tuple[int, Any]]) -> None:

@@ -100,6 +100,17 @@ class History:
                 versions.append(_Written(_Number(node, primal(value).copy()), line, in_place=True))
                 self._fields.setdefault(node, []).append(key)
 
+    def length_of(self, obj: Any) -> dict[str, int]:
+        """How many versions of each field of an object there are."""
+        return {name: len(versions) for (key, name), versions in self._versions.items() if key == id(obj)}
+
+    def shorten(self, obj: Any, length: dict[str, int]) -> None:
+        """Forget the versions of an object's fields that came after there were so many."""
+        for key in [key for key in self._versions if key[0] == id(obj)]:
+            del self._versions[key][length.get(key[1], 0) :]
+            if not self._versions[key]:
+                del self._versions[key]
+
     def nodes(self) -> frozenset[int]:
         """The nodes whose cotangents a sweep has to keep."""
         return frozenset(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Sequence
-from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Final
 
 from ._bindings import is_users_class
 from ._global_generators import BOTH, GlobalGenerators
+from ._positions import UNKNOWN, Position
 from ._reached import Name, Reached, reached_by
-from ._states import kind_of, states_of
+from ._states import children_of, kind_of, states_of
 from ._traced import TracedArray
 
 _BOUND: Final = {MethodType, BuiltinMethodType, MethodWrapperType}
@@ -29,12 +30,14 @@ class Kept:
         self.states: dict[int, tuple[Any, Any]] = {}
         # Plain names that the function reaches by its code, and what they stood for.
         self.names: list[tuple[Name, Any]] = []
+        self.reached: list[Reached] = []  # by whose codes
         self.generators = GlobalGenerators()
         self._function: Any = None
         self._reached: Reached | None = None
         self._called: list[FunctionType] = []  # which the function may call
         # What was looked at. `generators` knows the global ones.
         self._seen: dict[int, Any] = {id(each): each for each in BOTH}
+        self._children: list[tuple[Any, int | None]] = []  # how many random generators had
         self._bare: dict[int, Any] = {}  # functions and classes without attributes, by their identity
 
     def note_function(self, function: Any) -> None:
@@ -75,6 +78,7 @@ class Kept:
         if id(reached) in self._seen:
             return ()
         self._seen[id(reached)] = reached
+        self.reached.append(reached)
         found = [(name, name.value()) for name in (*reached.names, *reached.rebound)]
         self.names += [(name, value) for name, value in found if type(value) is not TracedArray]
         parts = [part for name in reached.program for part in self._held_by_program(name.value())]
@@ -108,7 +112,49 @@ class Kept:
 
     def _keep_state(self, value: Any, state: Any) -> None:
         """Keep the state in which a value was met first."""
-        self.states.setdefault(id(value), (value, state))
+        if id(value) not in self.states:
+            self.states[id(value)] = (value, state)
+            if children_of(value) is not None:
+                self._children.append((value, children_of(value)))
+
+    def now(self) -> Kept:
+        """The same values and names, as they are now."""
+        made = Kept()
+        values = [*(value for value, _ in self.states.values()), *self._bare.values()]
+        made.states = {id(value): (value, kind_of(value).state_of(value)) for value in values}
+        made.names = [(name, name.value()) for name, _ in self.names]
+        made._function, made._reached, made._seen = self._function, self._reached, dict(self._seen)
+        made._children = [(value, children_of(value)) for value, _ in self._children]
+        return made
+
+    def put_back(self) -> None:
+        """Give every value the state that is kept."""
+        # Last what was met first: two generators may draw from the same bits, two arrays share memory.
+        for value, state in reversed(list(self.states.values())):
+            kind_of(value).put_back(value, state)
+        for place in self._bare.values():
+            kind_of(place).put_back(place, {})
+        bind(self.names[::-1])
+        self.generators.put_back()
+
+    def taken(self) -> Any:
+        """A value that was changed, as far as can be told, and cannot be put back, an iterator for example; else None."""
+        for value, state in self.states.values():
+            if state is UNKNOWN or (type(state) is Position and not state.is_of(value)):
+                return value
+        return next((value for value, children in self._children if children != children_of(value)), None)
+
+    def changes_nothing(self) -> bool:
+        """Whether the function surely changes nothing, for as long as the names that it reaches are the same."""
+        for value, state in self.states.values():
+            if not isinstance(value, CellType) and (not isinstance(value, FunctionType | type) or state):
+                return False
+        # What is in a tuple may be another kind of thing tomorrow.
+        return (
+            not self._bare
+            and not any(name.is_stored or isinstance(value, tuple | frozenset) for name, value in self.names)
+            and not any(reached.may_draw() for reached in self.reached)
+        )
 
 
 def bind(names: list[tuple[Name, Any]]) -> None:

@@ -58,6 +58,14 @@ class Record:
         self.born = False  # made inside the recording
         self.attributes: Attributes | None = None  # those that are no fields, as they were
 
+    def state(self) -> Any:
+        """What it says now, for `put_back`."""
+        return dict(self.values), dict(self.entries), dict(self.written), set(self.deleted), self.born
+
+    def put_back(self, state: Any) -> None:
+        """Let it say what it said before."""
+        self.values, self.entries, self.written, self.deleted, self.born = state
+
 
 class Unread:
     """The entry value of a field that was not read, and the containers in it as they were."""
@@ -228,6 +236,18 @@ class Overlay:
             self._first_write(record, field)
         record.values.pop(field.name, None)
         record.deleted.add(field.name)
+
+    def state_of(self, obj: Any) -> Any:
+        """What the overlay knows of the fields of an object, for `put_back`; None for nothing."""
+        record = self.records.get(id(obj))
+        return None if record is None else record.state()
+
+    def put_back(self, obj: Any, state: Any) -> None:
+        """Undo what was read and written of the fields of an object since `state_of`."""
+        if state is None:
+            self.records.pop(id(obj), None)
+        elif id(obj) in self.records:
+            self.records[id(obj)].put_back(state)
 
     def note_elsewhere(self, obj: Any, name: str, written: bool = False) -> None:
         """Note that a thread that was started with this context, and so works for it, has read or written a field."""
@@ -436,6 +456,12 @@ class PassingOn(Overlay):
 
     def delete(self, obj: Any, field: CapturedField) -> None:
         self.outer.delete(self._meant(obj), field)
+
+    def state_of(self, obj: Any) -> Any:
+        return self.outer.state_of(self._meant(obj))
+
+    def put_back(self, obj: Any, state: Any) -> None:
+        self.outer.put_back(self._meant(obj), state)
 
     def meet(self, obj: Any) -> None:
         self.outer.meet(self._meant(obj))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import functools
 import os
+import random
 import sys
 import weakref
 from collections.abc import Callable, Iterable
@@ -207,6 +208,7 @@ class Reached:
         "_own",
         "_rest",
         "_roots",
+        "attributes",
         "classes",
         "functions",
         "is_recursive",
@@ -226,6 +228,7 @@ class Reached:
         # Those of parts of the program, and of these the ones that the code binds to others.
         self.program = tuple([name for name in self._own if name.is_program and name.value() is not UNSET])
         self.rebound = tuple([name for name in self._own if name.is_program and name.is_stored])
+        self.attributes = frozenset(search.attributes)  # names that stand in the code, among others
         self.is_recursive = search.is_recursive  # whether the functions may call themselves
         if rest is not None:
             self.is_recursive = self.is_recursive or not self.functions.isdisjoint(rest.functions)
@@ -234,8 +237,20 @@ class Reached:
             self.names += rest.names
             self.program += rest.program
             self.rebound += rest.rebound
+            self.attributes |= rest.attributes
         roots = search.roots or [cls for each in classes if (cls := each()) is not None]
         self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in roots]
+
+    def may_draw(self) -> bool:
+        """Whether the code may draw from the global random generators."""
+        if "random" in self.attributes:
+            return True
+        values = [name.value() for name in (*self.names, *self.program)]
+        return any(
+            (type(value) is ModuleType and value.__name__.rpartition(".")[2] == "random")
+            or isinstance(getattr(value, "__self__", None), random.Random | np.random.RandomState)
+            for value in values
+        )
 
     def is_current(self) -> bool:
         """Whether a search would find the same names."""
@@ -494,10 +509,11 @@ class _Search:
 
     def _methods_of(self, cls: type) -> list[Any]:
         """The methods of a class that may be called; the others wait until their name occurs."""
-        found = []
+        found: list[Any] = []
         for base in cls.__mro__:
             if not base.__flags__ & _MADE_BY_A_STATEMENT:
                 continue
+            found += _called_for_fields(base)
             self.classes.append(base)
             for name, member in vars(base).items():
                 if type(member) is not FunctionType and not _behind(member):
@@ -655,6 +671,36 @@ def _known_name(function: Any) -> str:
         return ""
     module = str(getattr(function, "__module__", "")).partition(".")[0]
     return str(getattr(function, "__name__", "")) if module in _THEIR_MODULES else ""
+
+
+def _called_for_fields(cls: type) -> list[Any]:
+    """What attrs calls for the fields of a class: converters, validators, hooks, factories."""
+    pending: list[Any] = [
+        each
+        for field in vars(cls).get("__attrs_attrs__", ())
+        for each in (field.converter, field.validator, field.on_setattr, field.default)
+    ]
+    if "__attrs_own_setattr__" in vars(cls):
+        pending.append(vars(cls).get("__setattr__"))
+    found: list[Any] = []
+    seen: dict[int, Any] = {}
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        if isinstance(each, tuple | list | dict):
+            pending += each.values() if isinstance(each, dict) else each
+        elif type(each) is FunctionType and home_of(each.__code__.co_filename) is None:
+            # One that was made of others: a pipe, an optional converter, the setter of a class.
+            pending += [cell.cell_contents for cell in each.__closure__ or ()]
+        elif type(each).__module__.startswith("attr"):
+            pending += [
+                getattr(each, name, None) for name in ("converter", "factory", "_validators", "validator")
+            ]
+        elif each is not None and callable(each):
+            found.append(each)
+    return found
 
 
 def _is_captured_class(value: Any) -> bool:

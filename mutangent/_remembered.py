@@ -46,8 +46,6 @@ class Remembered(Kept):
         self.copies: dict[int, tuple[Any, Any]] = {}
         self._left: set[int] = set()  # those that the first run left as they were, as far as that is known
         self._containers = containers
-        # Until the first run has ended: how many children random generators had.
-        self._children: list[tuple[Any, int | None]] = []
         self._held: set[int] = set()  # arrays that a field, an argument or a container in one holds
 
     def note(self, description: Description, value: Any, where: str) -> None:
@@ -178,10 +176,7 @@ class Remembered(Kept):
         """Keep the state in which a value was met first."""
         if state is UNKNOWN:
             raise _not_told(value)
-        if id(value) not in self.states:
-            self.states[id(value)] = (value, state)
-            if children_of(value) is not None:
-                self._children.append((value, children_of(value)))
+        super()._keep_state(value, state)
 
 
 class _Unchanged:

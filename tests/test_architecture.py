@@ -81,6 +81,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_positions",
             "_states",
             "_kept",
+            "_trials",
             "_conversions",
             "_capture",
             "_mixed",
