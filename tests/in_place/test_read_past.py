@@ -4,11 +4,13 @@ Plain Python tells nobody who reads, so it is the code that is looked at; what t
 and what it surely does not read is not.
 """
 
+import asyncio
 import collections
 import contextlib
 import functools
 import gc
 import operator
+import threading
 import types
 import weakref
 
@@ -480,6 +482,69 @@ def test_names_in_the_block_of_a_context(block):
     with pytest.raises(mt.InPlaceError, match=rf"{reader}, line \d+ reads it by the plain name `w`"):
         block(World(w), w)
     np.testing.assert_array_equal(w, 0.0)
+
+
+def in_a_generator(m, w):
+    def generator():
+        with mt.Context():
+            m.push(m.p)
+            np.sum(w)
+        yield
+
+    next(generator())
+
+
+def in_a_coroutine(m, w):
+    async def coroutine():
+        with mt.Context():
+            m.push(m.p)
+            await asyncio.sleep(0)
+            np.sum(w)
+
+    asyncio.run(coroutine())
+
+
+def in_a_class_body(m, w):
+    class Body:
+        array = w
+        with mt.Context():
+            m.push(m.p)
+            np.sum(array)
+
+    return Body
+
+
+@pytest.mark.parametrize("block", [in_a_generator, in_a_coroutine, in_a_class_body])
+def test_blocks_in_other_code(block):
+    w = np.zeros(3)
+    with pytest.raises(mt.InPlaceError, match=r"and the block, line \d+ reads it by the plain name"):
+        block(World(w), w)
+    np.testing.assert_array_equal(w, 0.0)
+
+
+def test_threads_that_run_the_same_code():
+    found = []
+
+    def work(number):
+        for _ in range(20):
+            pos = np.zeros(3)
+            world = World(pos)
+
+            def loss(x, pos=pos if number % 2 else None, world=world):
+                world.push(x)
+                return np.sum(world.v if pos is None else pos) * x
+
+            try:
+                found.append((number % 2, mt.grad(loss)(2.0)))
+            except mt.InPlaceError:
+                found.append((number % 2, None))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found, key=str) == sorted([(0, 4.0), (1, None)] * 40, key=str)
 
 
 def run(block, **names):
