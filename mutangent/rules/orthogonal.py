@@ -50,6 +50,7 @@ def _qr(a: Any) -> Any:
 def qr_pullback(g: Any, y: Any, _a: Any) -> Any:
     m = _a.shape[-2]
     q, r, q_bar, r_bar = y[..., :m, :], y[..., m:, :], g[..., :m, :], g[..., m:, :]
+    q, r = invertible(q, r)
     product = np.matmul(r, adjoint(r_bar)) - np.matmul(adjoint(q_bar), q)
     # Hermitian, with the lower triangle of the product.
     below = np.tril(product, -1)
@@ -69,6 +70,33 @@ determined = dispatched(_determined)
 """A factor of which rounding has decided on some elements, which have no derivative."""
 
 elementwise(determined, lambda t, _y, _factor, is_free: np.where(is_free & (t != 0), np.nan, t), None)
+
+
+def _unless(factor: Any, _is_lost: Any) -> Any:
+    return factor
+
+
+unless = dispatched(_unless)
+"""A factor that has no derivative at all where `is_lost`."""
+
+elementwise(unless, lambda t, _y, _factor, is_lost: np.where(is_lost, np.nan, t), None)
+
+
+def invertible(q: Any, r: Any) -> tuple[Any, Any]:
+    """Factors to divide by: for exact zeros on the diagonal of R there is a number as small as rounding leaves elsewhere.
+
+    What is divided by rounding errors has no derivative in turn.
+    """
+    size = np.absolute(plain(r))
+    diagonal = np.diagonal(size, 0, -2, -1)
+    if size.size == 0 or np.all(diagonal > rounding_of(np.max(size, axis=-2))):
+        return q, r
+    is_low = np.any(diagonal <= rounding_of(np.max(size, axis=-2)), axis=-1)[..., None, None]
+    largest = np.max(size, axis=(-2, -1), keepdims=True)
+    q, r = determined(q, is_low), unless(determined(r, is_low), largest == 0)  # whose cotangents are all 0
+    kind = np.finfo(size.dtype)
+    least = np.maximum(kind.eps * largest[..., 0], np.sqrt(kind.tiny))
+    return q, r + on_diagonal(np.where(diagonal == 0, least, 0))
 
 
 def determined_factors(q: Any, r: Any) -> tuple[Any, Any]:

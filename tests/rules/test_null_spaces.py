@@ -237,3 +237,57 @@ def test_factors_that_rounding_decides_on_have_no_derivative(name):
     f, a = FREE[name]
     assert np.any(np.isnan(mt.grad(f)(a)))
     assert np.isnan(mt.jvp(f, (a,), (np.cos(np.arange(a.size)).reshape(a.shape),))[1])
+
+
+LOW_SQUARE = {
+    "rounding errors": np.array([[0.3, 0.7, 1.1], [0.6, 1.4, 2.2], [0.9, 2.1, 3.3]]),
+    "a row of zeros": np.array([[0.0, 0.0, 0.0], [0.5, 1.0, 2.0], [0.1, 0.9, 0.7]]),
+    "a corner of zeros": np.diag([1.0, 2.0, 0.0]),
+    "nothing but zeros": np.zeros((3, 3)),
+    "a batch": np.stack([W[:3, :3], np.diag([1.0, 2.0, 0.0])]),
+}
+
+
+def weighted_gram(a):
+    r = np.linalg.qr(a)[1]
+    return np.sum(W[:3, :3] * (np.swapaxes(r, -1, -2) @ r))
+
+
+@pytest.mark.parametrize("name", LOW_SQUARE)
+def test_the_product_of_r_with_itself_has_a_derivative_where_r_is_singular(name):
+    a = LOW_SQUARE[name]
+    exact = a @ (W[:3, :3] + W[:3, :3].T)
+    step = np.cos(np.arange(a.size)).reshape(a.shape)
+    np.testing.assert_allclose(mt.grad(weighted_gram)(a), exact, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mt.jvp(weighted_gram, (a,), (step,))[1], np.sum(exact * step), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", LOW_SQUARE)
+def test_where_r_is_singular_there_is_no_second_derivative(name):
+    a = LOW_SQUARE[name]
+    step = np.cos(np.arange(a.size)).reshape(a.shape)
+    assert np.isnan(mt.jvp(mt.grad(weighted_gram), (a,), (step,))[1]).any()
+    assert np.isnan(mt.grad(lambda x: np.sum(mt.grad(weighted_gram)(x) * step))(a)).any()
+    assert np.isnan(mt.grad(lambda x: mt.jvp(weighted_gram, (x,), (step,))[1])(a)).any()
+
+
+def test_a_square_root_filter_may_start_with_a_covariance_of_zero():
+    f, h = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]])
+
+    def likelihood(noise):
+        mean, root, loss = np.zeros(2), np.zeros((2, 2)), 0.0
+        for seen in (0.3, 0.8, 1.5):
+            mean = f @ mean
+            r = np.linalg.qr(np.concatenate([(f @ root).T, noise * np.array([[0.5, 1.0]])]))[1]
+            covariance = r.T @ r
+            spread = covariance[0, 0] + 0.1
+            gain = covariance[:, 0] / spread
+            loss = loss + (seen - mean[0]) ** 2 / spread + np.log(spread)
+            mean = mean + gain * (seen - mean[0])
+            kept = np.concatenate([((np.eye(2) - np.outer(gain, h)) @ r.T).T, np.sqrt(0.1) * gain[None]])
+            root = np.linalg.qr(kept)[1].T
+        return loss
+
+    expected = (likelihood(0.4 + 1e-6) - likelihood(0.4 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(mt.grad(likelihood)(0.4), expected, rtol=1e-6)
+    np.testing.assert_allclose(mt.jvp(likelihood, (0.4,), (1.0,))[1], expected, rtol=1e-6)
