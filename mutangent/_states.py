@@ -13,7 +13,7 @@ import io
 import operator
 import random
 from array import array as python_array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -97,6 +97,15 @@ def _items(container: Any) -> list[Any]:
     return [] if not few or CONSTANTS.issuperset(map(type, container)) else list(container)
 
 
+def _pairs(container: Any) -> dict[Any, Any]:
+    return dict(_own(container).items(container))
+
+
+def _own(container: Any) -> Any:
+    """Whose methods tell what a dict holds, in its order: that of an `OrderedDict` is another, see `move_to_end`."""
+    return OrderedDict if isinstance(container, OrderedDict) else dict
+
+
 def _values(container: Any) -> list[Any]:
     few = len(container) <= MOST
     return (
@@ -119,7 +128,8 @@ def _has_items(container: Any, state: Any) -> bool:
         return bool(container == state)
     same = len(container) == len(state) and all(map(operator.is_, container, state))
     return same and (
-        not isinstance(container, dict) or all(map(operator.is_, dict.values(container), state.values()))
+        not isinstance(container, dict)
+        or all(map(operator.is_, _own(container).values(container), state.values()))
     )
 
 
@@ -173,7 +183,7 @@ _KINDS: Final[list[tuple[type | tuple[type, ...], Kind]]] = [
     ((str, bytes, int, float, complex, enum.Enum, Tangent, ZeroTangent, NoTangent), _unchangeable()),
     ((tuple, frozenset), _unchangeable(_items)),
     ((list, deque), Kind(_has_few, list, _put_items, _items, is_in=_has_items)),
-    (dict, Kind(_has_few, lambda value: dict(dict.items(value)), _put_items, _values, is_in=_has_items)),
+    (dict, Kind(_has_few, _pairs, _put_items, _values, is_in=_has_items)),
     (set, Kind(_has_few, set, _put_items, _items, is_in=_has_items)),
     ((bytearray, python_array), Kind(_is_small_memory, lambda value: value[:], _put_memory, _nothing, True)),
     (np.random.SeedSequence, Kind(_always, lambda _: None, lambda _value, _state: None, _nothing)),

@@ -176,6 +176,27 @@ def test_kinds_of_containers_are_shown_to_the_second_run_as_they_were(kind):
     assert set(seen) == {type(plain.a)}
 
 
+def test_a_cache_that_forgets_what_was_not_used_for_longest_keeps_its_order():
+    cache = OrderedDict()
+
+    def table(n):
+        cache[n] = cache.get(n, np.arange(n) * 1.0)
+        cache.move_to_end(n)
+        if len(cache) > 2:
+            cache.popitem(last=False)
+        return cache[n]
+
+    def program(x):
+        return sum(np.sum(np.sin(x * table(n))) for n in (2, 3, 2, 4, 2))
+
+    expected = mt.grad(program)(0.7)
+    order = list(cache)
+    cache.clear()
+    step = mt.checkpoint(program)
+    assert mt.grad(lambda x: step(x) * 1.0)(0.7) == pytest.approx(expected)
+    assert list(cache) == order == [4, 2]
+
+
 def test_a_list_of_a_field_that_is_returned_is_the_one_in_the_field():
     def loss(o):
         items = mt.checkpoint(lambda o: o.a)(o)
