@@ -17,8 +17,20 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from ._arrays import with_arrays
+from ._live_names import loads_as_given
 from ._loads import CELL, GLOBAL, Load, loads_of
-from ._reached import MOST, PROGRAM, UNSET, Name, Read, home_of, is_users_module, reached_by_all, read_by
+from ._reached import (
+    MOST,
+    PROGRAM,
+    UNSET,
+    DefaultName,
+    Name,
+    Read,
+    home_of,
+    is_users_module,
+    reached_by_all,
+    read_by,
+)
 from ._references import ALONE, COUNTS_REFERENCES
 
 _LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)
@@ -123,10 +135,24 @@ def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> l
         inner = pending.pop()
         found = loads_of(inner)
         for load in found.loads:
-            if load.kind != GLOBAL and load.name in variables and (inner is code or load.kind == CELL):
+            if load.kind == GLOBAL or load.name not in variables:
+                continue
+            if load.kind == CELL or (inner is code and load.offset in loads_as_given(code, load.name)):
                 look.at(load.kind, load.name, [load], inner)
         pending += [each for _, each in found.within]
     return look.take()
+
+
+def without_given(
+    names: Iterable[Name], function: Any, args: Iterable[Any], kwargs: dict[str, Any]
+) -> list[Name]:
+    """The names without the defaults that a call of the user's function has no use for, since it gives others."""
+    function, variables = _called(function, args, kwargs)
+    return [
+        name
+        for name in names
+        if type(name) is not DefaultName or name.name not in variables or not name.is_of(function)
+    ]
 
 
 def _called(

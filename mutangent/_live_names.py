@@ -1,4 +1,4 @@
-"""Which local names a function that is under way still reads.
+"""Which local names a function that is under way still reads, and where it reads a parameter as it was given.
 
 Its bytecode says so: a name is read if it is loaded on some way from where the function stands, before something else is
 stored in it. What is not known is taken for read.
@@ -42,12 +42,38 @@ def is_read_later(code: CodeType, stands_at: int, name: str) -> bool:
     return False
 
 
+@functools.lru_cache(maxsize=1024)
+def loads_as_given(code: CodeType, name: str) -> frozenset[int]:
+    """The offsets at which a function may load a parameter while nothing else has been stored in it."""
+    steps = _steps(code)
+    if any(step.is_put_back and ("LOAD", name) in step.uses for step in steps.values()):
+        return frozenset(steps)  # by a comprehension, after it
+    pending = [offset for offset, step in steps.items() if step.handles_error]
+    pending += list(steps)[:1]
+    seen: set[int] = set()
+    found = set()
+    while pending:
+        offset = pending.pop()
+        if offset in seen:
+            continue
+        seen.add(offset)
+        step = steps[offset]
+        uses = [use for use, of in step.uses if of == name]
+        if "LOAD" in uses[: 2 if step.stores_the_same else 1]:
+            found.add(offset)
+        if step.stores_the_same or not {"STORE", "DELETE"}.intersection(uses):
+            pending += step.followers
+    return frozenset(found)
+
+
 class _Step(NamedTuple):
     """An instruction: what it does with local names, in order, and which ones may come next."""
 
     uses: list[tuple[str, str]]
     followers: list[int]
     handles_error: bool
+    is_put_back: bool  # whether the name that it loads is given its value back later
+    stores_the_same: bool  # whether it may store what the name stood for, after `x += 1`
 
 
 @functools.lru_cache(maxsize=64)
@@ -57,7 +83,8 @@ def _steps(code: CodeType) -> dict[int, _Step]:
     for number, each in enumerate(instructions):
         names = each.argval if type(each.argval) is tuple else (each.argval,)
         followers = []
-        if not each.opname.startswith((*_ENDS, *_JUMPS_ALWAYS)) and number + 1 < len(instructions):
+        is_end = each.opname.startswith((*_ENDS, *_JUMPS_ALWAYS)) and each.opname != "RETURN_GENERATOR"
+        if not is_end and number + 1 < len(instructions):
             followers.append(instructions[number + 1].offset)
         if each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
             followers.append(each.argval)
@@ -65,5 +92,11 @@ def _steps(code: CodeType) -> dict[int, _Step]:
             list(zip(_LOCAL.findall(each.opname), names, strict=False)),
             followers,
             each.opname == "PUSH_EXC_INFO",
+            each.opname == "LOAD_FAST_AND_CLEAR",
+            number > 0 and _is_in_place(instructions[number - 1]),
         )
     return steps
+
+
+def _is_in_place(instruction: dis.Instruction) -> bool:
+    return instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")

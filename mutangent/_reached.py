@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._live_names import loads_as_given
 from ._loads import CELL, COMPARED, COMPUTED, GIVEN, GLOBAL, ITERATED, LOCAL, STORED, WRITTEN, Load, loads_of
 
 UNSET: Final = object()  # the value of a name that has none
@@ -173,6 +174,10 @@ class DefaultName(Name):
     """A parameter with a default, which is its value."""
 
     __slots__ = ()
+
+    def is_of(self, function: FunctionType | None) -> bool:
+        """Whether it is a parameter of this function."""
+        return self._owner() is function
 
     def _position(self, owner: FunctionType) -> int:
         code = owner.__code__
@@ -539,7 +544,12 @@ class _Search:
                 if (
                     (load.kind == GLOBAL and load.name not in found.own)
                     or (load.kind == CELL and load.name in free)
-                    or (load.kind == LOCAL and inner is code and load.name in defaults)
+                    or (
+                        load.kind == LOCAL
+                        and inner is code
+                        and load.name in defaults
+                        and load.offset in loads_as_given(code, load.name)
+                    )
                 ):
                     self._resolve(function, inner, load)
             for kind, name in found.stored:

@@ -14,10 +14,10 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._blocks import MAY_HOLD, Block, Variable, names_given
+from ._blocks import MAY_HOLD, Block, Variable, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._reached import Name, Read, called_code, reached_by
+from ._reached import DefaultName, Name, Read, called_code, reached_by
 from ._shadow import check_shadow, share_memory
 from ._structure import WorkingCopy
 from ._traced import TracedArray
@@ -97,6 +97,8 @@ def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
         return function.names(classes), recording.first_write
     reached = reached_by(function, classes=classes)
     names: Sequence[Name | Variable] = reached.names
+    if not reached.is_recursive and any(type(name) is DefaultName for name in reached.names):
+        names = without_given(reached.names, function, *recording.called_with)
     if (
         type(function) is not FunctionType
         or "__wrapped__" in vars(function)

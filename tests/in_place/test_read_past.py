@@ -848,3 +848,71 @@ def test_the_dict_of_variables_that_a_function_has_asked_for_stays():
         return asked["rate"]
 
     assert train(0.5) == 0.5
+
+
+def test_a_parameter_that_stands_for_the_field_by_now_is_read():
+    held = np.ones(3)
+    w = World(held)
+
+    def loss(x, v, u=held):
+        w.v = v
+        w.v[0] = x
+        v = w.v
+        u = w.v
+        return np.sum(v * u)
+
+    assert mt.grad(loss, argnums=0)(2.0, held) == 4.0
+
+
+def kept(x, v):
+    v += 0.0
+    kept.world.v[0] = x
+    return np.sum(v)
+
+
+def of_both_ways(x, v):
+    v = kept.world.v if v is None else v
+    kept.world.v[0] = x
+    return np.sum(v)
+
+
+def renamed(x, v):
+    v = v.reshape(-1)
+    kept.world.v[0] = x
+    return np.sum(v)
+
+
+def in_a_comprehension(x, v):
+    [v + 1 for v in range(3)]
+    kept.world.v[0] = x
+    return np.sum(v)
+
+
+def in_a_loop(x, v):
+    total = 0.0
+    for _ in range(2):
+        kept.world.v[0] = x
+        total = total + np.sum(v)
+        v = kept.world.v
+    return total
+
+
+@pytest.mark.parametrize("loss", [kept, of_both_ways, renamed, in_a_comprehension, in_a_loop])
+def test_a_parameter_that_may_still_stand_for_what_was_given_is_refused(loss):
+    held = np.ones(3)
+    kept.world = World(held)
+    with pytest.raises(mt.InPlaceError, match="by the plain name `v`"):
+        mt.grad(loss, argnums=0)(2.0, held)
+
+
+def test_a_default_that_the_call_does_not_use_is_not_read():
+    held = np.ones(3)
+    w = World(held)
+
+    def loss(x, v=held):
+        w.v[0] = x
+        return np.sum(w.v**2) + np.sum(v)
+
+    assert mt.grad(loss, argnums=0)(2.0, np.ones(2)) == 4.0
+    with pytest.raises(mt.InPlaceError, match="by the plain name `v`"):
+        mt.grad(loss, argnums=0)(2.0)
