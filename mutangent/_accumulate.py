@@ -278,7 +278,10 @@ def project(tangent: Array, entry: Any, owned: bool) -> Array:
         tangent = tangent.astype(spec.dtype)
     elif not owned:
         tangent = tangent.copy()
-    return tangent[()] if isinstance(entry, np.generic) else tangent
+    if not isinstance(entry, np.generic):
+        return tangent
+    # A traced number of Python's has no items.
+    return tangent[()] if type(tangent) is np.ndarray else np.reshape(tangent, ())[()]
 
 
 def broadcast(x: Array, shape: tuple[int, ...]) -> Array:

@@ -312,3 +312,14 @@ def test_check_grads_agrees_to_second_order_through_a_mutated_object(xp):
     mt.testing.check_grads(
         loss, (Box(xp.asarray([0.2, 0.4]), xp.asarray([0.5, -0.3])), xp.asarray([0.1, 0.2])), order=2
     )
+
+
+def test_a_number_of_numpys_whose_tangent_is_one_of_pythons_is_pushed_within_a_gradient():
+    def slope(x):
+        return mt.jvp(lambda y: np.sin(y * x).item() + np.float64(1.0), (x + 1.0,), (1.0,))[1]
+
+    def expected(x):
+        return np.cos((x + 1.0) * x) * x
+
+    np.testing.assert_allclose(slope(0.7), expected(0.7))
+    np.testing.assert_allclose(mt.grad(slope)(0.7), mt.grad(expected)(0.7), rtol=1e-12)
