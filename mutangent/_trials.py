@@ -69,7 +69,10 @@ class Tries:
             error = raised
         else:
             if value._tape.refusals == refusals:
-                self._accepted.add(kind)
+                if (
+                    value._tape.entries is not None and not value._tape.asleep
+                ):  # else plain numbers may be asked for
+                    self._accepted.add(kind)
                 return made
             # It caught our error, which no plain value raises.
         if kept is None:

@@ -484,6 +484,29 @@ def test_a_converter_that_has_taken_traced_values_and_then_asks_for_a_plain_numb
     assert log == [1]
 
 
+def test_that_a_constant_could_be_converted_says_nothing_of_other_values():
+    log = []
+
+    def logged(v):
+        log.append(1)
+        return float(v) * 1
+
+    @mt.differentiable
+    class Model:
+        v: object = mt.field(converter=logged)
+
+    def loss(x):
+        with mt.pause():
+            Model(x)
+        return Model(x).v * 2.0
+
+    kept = []
+    mt.grad(lambda x: kept.append(x) or x)(3.0)
+    Model(kept[0])
+    assert mt.grad(loss)(3.0) == 2.0
+    assert log == [1, 1, 1]
+
+
 def test_one_that_surely_changes_nothing_may_do_either():
     @mt.differentiable
     class Model:
