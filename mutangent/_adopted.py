@@ -16,6 +16,7 @@ import numpy as np
 
 from ._arrays import ARRAYS, describe, is_differentiable
 from ._errors import CheckpointError, InPlaceError
+from ._local_readers import refuse_local_reader
 from ._shadow import Lent, add_name, check_shadow, detached, first_name, is_entry, is_same_array, places_of
 from ._tape import Tape
 from ._traced import TracedArray, collect, new_constant, new_traced, note_maker, primal
@@ -99,6 +100,9 @@ def wake(root: TracedArray) -> None:
     if leaf is not None:
         join(root, root_of(leaf))
         return
+    recording = owner.recording and owner.recording()
+    if recording is not None:
+        refuse_local_reader(root, len(views_of(root)), recording)
     root._tape = owner
     root._node = new_constant(owner, root._value)._node
     owner.leaves[id(root)] = root  # its array gets the contents when the recording commits

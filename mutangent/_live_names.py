@@ -20,8 +20,11 @@ _JUMPS_ALWAYS: Final = ("JUMP_BACKWARD", "JUMP_FORWARD", "JUMP_ABSOLUTE")
 
 
 @functools.lru_cache(maxsize=1024)
-def is_read_later(code: CodeType, stands_at: int, name: str) -> bool:
-    """Whether a function that waits for the call at the offset `stands_at` may read a local name afterwards."""
+def is_read_later(code: CodeType, stands_at: int, name: str, passed: frozenset[int] = frozenset()) -> bool:
+    """Whether a function that waits for the call at the offset `stands_at` may read a local name afterwards.
+
+    The instructions at the offsets `passed` do not count.
+    """
     if not code.co_flags & CO_OPTIMIZED or not _READS_ANY_NAME.isdisjoint(code.co_names):
         return True
     steps = _steps(code)
@@ -35,9 +38,9 @@ def is_read_later(code: CodeType, stands_at: int, name: str) -> bool:
         seen.add(offset)
         step = steps[offset]
         uses = [use for use, of in step.uses if of == name]
-        if "LOAD" in uses[:1]:
+        if "LOAD" in uses[:1] and offset not in passed:
             return True
-        if not uses:
+        if not uses or uses[:1] == ["LOAD"]:
             pending += step.followers
     return False
 

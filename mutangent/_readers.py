@@ -107,18 +107,18 @@ class _Holders:
         matters = True
         begins = True
         for frame in _frames_from(recording):
-            names = _names_of(frame)
+            names = names_of(frame)
             if begins:  # what it holds by other names, it has made since
                 names = {name: names[name] for name in _GIVEN if name in names}
                 begins = False
-            elif _is_ours(frame):
+            elif is_ours(frame):
                 matters = matters and names.get("recording") is not outermost
             code = frame.f_code
             for name, value in names.items():
                 shared = name in code.co_cellvars or name in code.co_freevars  # it is held in a cell
                 if not shared:
                     self._count(value)
-                if _is_ours(frame):
+                if is_ours(frame):
                     if name in _MADE_HERE and type(value) in _CONTAINERS:
                         containers[id(value)] = value
                 elif matters and (shared or not COUNTS_OPERANDS or is_read_later(code, frame.f_lasti, name)):
@@ -138,21 +138,21 @@ def _frames_from(recording: Any) -> Iterator[FrameType]:
     begun = False
     while frame is not None:
         begun = begun or (
-            _is_ours(frame)
+            is_ours(frame)
             and frame.f_globals["__name__"] != __name__
-            and _names_of(frame).get("recording") is recording
+            and names_of(frame).get("recording") is recording
         )
         if begun:
             yield frame
         frame = frame.f_back
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
     package, _, module = str(frame.f_globals.get("__name__")).partition(".")
     return package == _PACKAGE and "." not in module
 
 
-def _names_of(frame: FrameType) -> dict[str, Any]:
+def names_of(frame: FrameType) -> dict[str, Any]:
     """The names of a function that is under way, with their values."""
     if not frame.f_code.co_flags & CO_OPTIMIZED:
         return {}  # of a module or a class: all can read them
@@ -174,7 +174,7 @@ def _global_name_of(value: Any) -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         for name, held in list(frame.f_globals.items()):
-            if held is value and not _is_ours(frame):
+            if held is value and not is_ours(frame):
                 return f"the global name {name!r}"
         frame = frame.f_back
     return None

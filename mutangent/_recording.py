@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from ._arrays import (
     type_name,
     zeros,
 )
+from ._blocks import Block
 from ._collector import collect_as_before, collect_less_while
 from ._elsewhere import elsewhere_of, open_recordings
 from ._errors import ContextError, CotangentError, InPlaceError
@@ -31,7 +32,7 @@ from ._fields import current, enter, is_captured, leave, leave_closed, overlay_v
 from ._mixed import explain_mixing
 from ._overlay import UNSET, Overlay, Record, Unread
 from ._read_past import place_in, refuse_held_past, refuse_put_past, refuse_read_past
-from ._readers import Given
+from ._readers import Given, is_ours, names_of
 from ._shadow import detached, entry_of_lent, first_name, join_shadow
 from ._structure import Child, Containers, Description, Group, Leaf, Lifter, Lowerer, WorkingCopy
 from ._tangent import NONE, ZERO, NoTangent, Tangent, ZeroTangent, children, rebuild
@@ -191,6 +192,12 @@ class Recording(Overlay):
                     "gradient. Make the array with np.zeros_like(x) or np.zeros(shape, like=x) of a traced x, or hold "
                     "it in a field; or give a copy, `a.copy()`, if nobody needs what is written."
                 )
+
+    def is_run_by(self, frame: FrameType) -> bool:
+        """Whether a function that is under way has opened the recording: no function before it goes on until it ends."""
+        if type(self.function) is Block:
+            return self.function.is_in(frame)
+        return is_ours(frame) and names_of(frame).get("recording") is self
 
     def note_first_write(self) -> None:
         """Note where the recorded code stands, when an array is about to be written in place for the first time."""

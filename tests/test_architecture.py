@@ -35,6 +35,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_loads",
             "_reached",
             "_readers",
+            "_local_readers",
             "_references",
         },
     ),

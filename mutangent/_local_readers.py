@@ -1,0 +1,116 @@
+"""Whether a function that is under way reads, by a local name of its own, an array that is about to be written beside it.
+
+A plain array that recorded code puts into a field is a constant until a traced value is written into it through the field.
+From then on a recording keeps the contents elsewhere, and the name by which the array was made shows what was there before:
+
+    buffer = np.zeros(3)
+    self.buffer = buffer
+    self.buffer[0] = x
+    return np.sum(buffer)  # write self.buffer
+
+Mostly nothing but the field holds the array by then, which its count of references tells. If something does, the functions
+between the write and the recorded one are looked at.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from inspect import CO_OPTIMIZED
+from sys import getrefcount
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from ._arrays import ARRAYS, describe
+from ._errors import InPlaceError
+from ._live_names import is_read_later
+from ._loads import GLOBAL, Load, loads_of
+from ._reached import UNSET, read_by
+from ._readers import is_ours, names_of
+from ._references import ALONE, COUNTS_REFERENCES
+
+_DEEPEST: Final = 50  # functions that are looked at
+_HOLDERS: Final = (list, tuple, dict)
+_MOST: Final = 1000  # items of a container that are looked at
+
+
+def refuse_local_reader(handle: Any, views: int, recording: Any) -> None:
+    """Raise if the plain array of a handle, into which a traced value is to be written, is read by a local name later.
+
+    Parameters
+    ----------
+    handle : TracedArray
+    views : int
+        How many views of it there are, each of which holds the array.
+    recording : Recording
+        The one that is to follow the array. Who has called it goes on when it is over, and then the array is written.
+    """
+    if COUNTS_REFERENCES and getrefcount(handle._value) <= ALONE + views:
+        return
+    array = handle._value
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        if frame is None or recording.is_run_by(frame):
+            return
+        if not is_ours(frame) and frame.f_code.co_flags & CO_OPTIMIZED:
+            names = names_of(frame)
+            for name, value in names.items():
+                # A variable of a function around this one is a name that the recorded code reaches; see `_read_past`.
+                if name not in frame.f_code.co_freevars and _leads_to(value, array):
+                    _refuse_reader(array, name, names, frame)
+        frame = frame.f_back
+
+
+def _leads_to(value: Any, array: Any) -> bool:
+    """Whether a value is an array, a view of it, or a container with such in it."""
+    kind = type(value)
+    if kind in ARRAYS:
+        return value is array or value.base is array
+    if kind not in _HOLDERS or len(value) > _MOST:
+        return False
+    items = value.values() if kind is dict else value
+    return any(type(item) in ARRAYS and (item is array or item.base is array) for item in items)
+
+
+def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameType) -> None:
+    code = frame.f_code
+
+    def value_of(load: Load) -> tuple[Any, tuple[str, ...]]:
+        known = frame.f_globals if load.kind == GLOBAL else names
+        return known.get(load.name, getattr(builtins, load.name, UNSET)), load.attributes
+
+    def looks_into(load: Load, inner: CodeType) -> bool:
+        read = read_by(load, load.attributes, code.co_qualname, inner, value_of)
+        return read is not None and not read.of_shape
+
+    if name in code.co_cellvars:
+        # Functions within this one read it too, whenever they are called.
+        reads = [
+            load for inner in _with_inner(code) for load in _of_name(inner, name) if looks_into(load, inner)
+        ]
+        is_read = bool(reads)
+    else:
+        loads = _of_name(code, name)
+        reads = [load for load in loads if looks_into(load, code)]
+        passed = frozenset([load.offset for load in loads]) - {load.offset for load in reads}
+        is_read = is_read_later(code, frame.f_lasti, name, passed)
+        reads = [load for load in reads if load.offset > frame.f_lasti] or reads
+    if not is_read:
+        return
+    line = min((load.line for load in reads if load.line), default=None)
+    place = code.co_qualname if line is None else f"{code.co_qualname}, line {line}"
+    raise InPlaceError(
+        f"{describe(array)}, a plain array that was put into a field, was written with a traced value through that, and "
+        f"{place}, reads it later by its plain name `{name}`, which shows what was there before, so that the gradient "
+        "would be wrong. Read the field there, or make the array with np.zeros_like(x) or np.zeros(shape, like=x) of a "
+        "traced x."
+    )
+
+
+def _of_name(code: CodeType, name: str) -> list[Load]:
+    return [load for load in loads_of(code).loads if load.kind != GLOBAL and load.name == name]
+
+
+def _with_inner(code: CodeType) -> list[CodeType]:
+    """A code object, and those within it."""
+    return [code, *(each for _, inner in loads_of(code).within for each in _with_inner(inner))]
