@@ -117,7 +117,7 @@ class Block:
 
 def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> list[Variable]:
     """The parameters of the user's function that a call runs, with what the call gives them."""
-    function, variables = _called(function, args, kwargs)
+    function, variables = called(function, args, kwargs)
     if function is None or not any(type(value) in MAY_HOLD for value in variables.values()):
         return []
     code = function.__code__
@@ -147,7 +147,7 @@ def without_given(
     names: Iterable[Name], function: Any, args: Iterable[Any], kwargs: dict[str, Any]
 ) -> list[Name]:
     """The names without the defaults that a call of the user's function has no use for, since it gives others."""
-    function, variables = _called(function, args, kwargs)
+    function, variables = called(function, args, kwargs)
     return [
         name
         for name in names
@@ -155,7 +155,7 @@ def without_given(
     ]
 
 
-def _called(
+def called(
     function: Any, args: Iterable[Any], kwargs: dict[str, Any]
 ) -> tuple[FunctionType | None, dict[str, Any]]:
     """The user's function that a call runs, if it is known, and its parameters."""

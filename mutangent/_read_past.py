@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._blocks import MAY_HOLD, Block, Variable, names_given, without_given
+from ._attribute_reads import AttributeName, Code, attributes_near, bound_self, is_followed_past
+from ._blocks import MAY_HOLD, Block, Variable, called, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
 from ._reached import DefaultName, Name, Read, called_code, reached_by
@@ -46,12 +47,22 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
     """Raise if recorded code may read by a plain name an array that was written, or one of the containers `changed`."""
     names, first_write = _names_of(recording)
     written = _Written(recording, changed)
-    for name in names:
-        value = name.value()
-        for held, made in written.within(value):
-            for read in name.reads:
-                if not (read.of_shape and is_array(held)) and not _is_before(read, first_write, made):
-                    raise _error(recording, held, made, name, read, value)
+    values = [name.value() for name in names]
+    for name, value in zip(names, values, strict=True):
+        _refuse_reads(recording, written, first_write, name, value)
+    for obj, attribute, value in _attributes_of(recording, values):
+        if written.within(value):
+            name_of_attribute = AttributeName(obj, attribute, value, _code_of(recording))
+            _refuse_reads(recording, written, first_write, name_of_attribute, value)
+
+
+def _refuse_reads(
+    recording: Any, written: _Written, first_write: Any, name: Name | Variable | AttributeName, value: Any
+) -> None:
+    for held, made in written.within(value):
+        for read in name.reads:
+            if not (read.of_shape and is_array(held)) and not _is_before(read, first_write, made):
+                raise _error(recording, held, made, name, read, value)
 
 
 def refuse_put_past(recording: Any, value: Any) -> None:
@@ -92,7 +103,7 @@ def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
     function = recording.function
     if function is None:
         return (), None
-    classes = {type(record.obj) for record in recording.log.values()}
+    classes = _classes_of(recording)
     if type(function) is Block:
         return function.names(classes), recording.first_write
     reached = reached_by(function, classes=classes)
@@ -106,6 +117,34 @@ def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
     ):
         names = [*names, *names_given(function, *recording.called_with)]
     return names, None if reached.is_recursive else recording.first_write
+
+
+def _classes_of(recording: Any) -> set[type]:
+    """The classes of objects that the recording has met, and of those that its function was given."""
+    args, kwargs = recording.called_with
+    given = {type(value) for value in (*args, *kwargs.values()) if is_followed_past(value)}
+    return given.union(type(record.obj) for record in recording.log.values())
+
+
+def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Any, str, Any]]:
+    """The attributes of objects that the recording does not follow."""
+    function = recording.function
+    if function is None or type(function) is Block:
+        return ()
+    args, kwargs = recording.called_with
+    met = [attributes.obj for attributes in recording._attributes()]
+    return attributes_near([*bound_self(function), *args, *kwargs.values(), *met, *values])
+
+
+def _code_of(recording: Any) -> Code:
+    """The code that may read what a recording wrote."""
+    function = recording.function
+    known = reached_by(function, classes=_classes_of(recording)).functions
+    functions = [each for reference in known if (each := reference()) is not None]
+    fields = frozenset(
+        name for record in recording.log.values() for name in (*record.entries, *record.values)
+    )
+    return Code(functions, *called(function, *recording.called_with), fields)
 
 
 def _has_plain(arguments: tuple[list[Any], dict[str, Any]]) -> bool:
@@ -169,7 +208,7 @@ def _is_before(read: Read, first_write: Any, made: Any) -> bool:
 
 
 def _error(
-    recording: Any, held: Any, made: Any, name: Name | Variable, read: Read, value: Any
+    recording: Any, held: Any, made: Any, name: Name | Variable | AttributeName, read: Read, value: Any
 ) -> InPlaceError | NotCapturedError:
     place = _place_of(recording, made)
     through = place or "an argument or a container"

@@ -72,6 +72,7 @@ FLOORS: list[tuple[int, set[str]]] = [
         4,
         {
             "_attributes",
+            "_attribute_reads",
             "_structure",
             "_elsewhere",
             "_fields",

@@ -1,0 +1,173 @@
+"""Reads past a recording by attributes of objects that it does not follow: ``self.pos``, of an undecorated class.
+
+Such an attribute is as plain a name as a global one, see `_read_past`. Its reads are those of ``self.pos`` in the methods
+of the object's class, of ``sim.pos`` where `sim` stands for the object, and, if no field has that name, of ``any.pos``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final, NamedTuple
+
+from ._arrays import ARRAYS
+from ._attributes import Attributes
+from ._loads import GLOBAL, Load, loads_of
+from ._reached import UNSET, Read, read_by
+from ._states import kind_of
+
+_MOST: Final = 64  # objects that are looked at, and items of a container that may be some
+_PLAIN: Final = frozenset({*ARRAYS, float, int, bool, str, type(None), FunctionType, type})
+# Methods that are part of every class, and that seldom run in a recording on an object that was there before.
+_SELDOM: Final = frozenset(
+    f"__{name}__"
+    for name in (
+        *(
+            "init",
+            "new",
+            "post_init",
+            "attrs_post_init",
+            "pre_init",
+            "init_subclass",
+            "del",
+            "repr",
+            "str",
+            "format",
+        ),
+        *(
+            "eq",
+            "ne",
+            "hash",
+            "reduce",
+            "reduce_ex",
+            "getstate",
+            "setstate",
+            "copy",
+            "deepcopy",
+            "sizeof",
+            "dir",
+        ),
+    )
+)
+
+
+class Code(NamedTuple):
+    """The code that may read."""
+
+    functions: list[FunctionType]
+    called: Any  # the recorded function
+    variables: dict[str, Any]  # its parameters
+    fields: frozenset[str]  # the names of fields of captured objects
+
+    def value_of(self, function: FunctionType, load: Load) -> Any:
+        """What a name stands for in a function; UNSET if that is not known."""
+        if load.kind == GLOBAL:
+            return function.__globals__.get(load.name, UNSET)
+        code = function.__code__
+        if load.name in code.co_freevars:
+            with suppress(ValueError):
+                return (function.__closure__ or ())[code.co_freevars.index(load.name)].cell_contents
+        return self.variables.get(load.name, UNSET) if function is self.called else UNSET
+
+
+class AttributeName:
+    """An attribute of an object, and the places at which some functions read it."""
+
+    __slots__ = ("_code", "_obj", "_value", "attribute", "name")
+
+    def __init__(self, obj: Any, attribute: str, value: Any, code: Code) -> None:
+        self._obj = obj
+        self._value = value
+        self._code = code
+        self.attribute = attribute
+        self.name = f"{type(obj).__name__}.{attribute}"
+
+    def value(self) -> Any:
+        """Its value."""
+        return self._value
+
+    @property
+    def reads(self) -> list[Read]:
+        """The places that may look into the value."""
+        found = [read for function in self._code.functions for read in self._reads_in(function)]
+        return sorted(found, key=str)
+
+    def _reads_in(self, function: FunctionType) -> Iterator[Read]:
+        code = function.__code__
+        if function.__name__ in _SELDOM:
+            return
+        own = code.co_varnames[0] if code.co_argcount and _is_method(function, type(self._obj)) else None
+        for inner in _with_inner(code):
+            for load in loads_of(inner).loads:
+                if self.attribute not in load.attributes:
+                    continue
+                is_own = load.kind != GLOBAL and load.name == own
+                start = self._obj if is_own else self._code.value_of(function, load)
+                if start is not UNSET:
+                    rest = self._rest(start, load.attributes)
+                elif self.attribute in self._code.fields:
+                    continue  # it may be a field
+                else:
+                    rest = load.attributes[load.attributes.index(self.attribute) + 1 :]
+                read = None if rest is None else read_by(load, rest, function.__qualname__, inner, _unknown)
+                if read is not None:
+                    yield read
+
+    def _rest(self, value: Any, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Which attributes are taken of the value of this one, if it is among those that are taken of another value."""
+        for k, name in enumerate(attributes):
+            if value is self._obj and name == self.attribute:
+                return attributes[k + 1 :]
+            try:
+                value = object.__getattribute__(value, name)
+            except AttributeError:
+                return None
+        return None
+
+
+def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Objects that are not captured, to which some values lead, with the name and value of an attribute; the near first."""
+    pending = deque(roots)
+    seen: dict[int, Any] = {}
+    while pending and len(seen) < _MOST:
+        obj = pending.popleft()
+        kind = type(obj)
+        if kind in _PLAIN or id(obj) in seen:
+            continue
+        if kind in (list, tuple, dict):
+            pending += list(obj.values() if kind is dict else obj)[:_MOST]
+        elif is_followed_past(obj):
+            seen[id(obj)] = obj
+            for name, value in Attributes(obj).before.items():
+                yield obj, name, value
+                pending.append(value)
+
+
+def is_followed_past(value: Any) -> bool:
+    """Whether a value is an object with attributes that a recording does not follow."""
+    return kind_of(value).state_of is Attributes
+
+
+def bound_self(function: Any) -> list[Any]:
+    """The object that a method is bound to."""
+    return [function.__self__] if type(function) is MethodType else []
+
+
+def _is_method(function: FunctionType, cls: type) -> bool:
+    for base in cls.__mro__:
+        member = vars(base).get(function.__name__)
+        if member is function or getattr(member, "fget", None) is function:
+            return True
+        if getattr(member, "func", None) is function or getattr(member, "__wrapped__", None) is function:
+            return True
+    return False
+
+
+def _unknown(_load: Load) -> tuple[Any, tuple[str, ...]]:
+    return UNSET, ()
+
+
+def _with_inner(code: CodeType) -> list[CodeType]:
+    return [code, *(each for _, inner in loads_of(code).within for each in _with_inner(inner))]

@@ -1,0 +1,169 @@
+"""Attributes of objects that are not captured, and that hold an array which a recording writes through a field."""
+
+import inspect
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import mutangent as mt
+
+
+@mt.differentiable
+class World:
+    pos: np.ndarray
+
+    def push(self, x):
+        self.pos[0] = x * 2
+
+    def energy(self):
+        return np.sum(self.pos**2)
+
+
+class Simulation:
+    """Undecorated, and around a captured object."""
+
+    def __init__(self):
+        self.pos = np.zeros(3)
+        self.world = World(self.pos)
+        self.other = np.ones(3)
+        self.buffers = [self.pos]
+
+    def __repr__(self):
+        return f"Simulation({self.pos})"
+
+    def read(self, x):
+        self.world.push(x)
+        return np.sum(self.pos**2)
+
+    def read_in_a_property(self, x):
+        self.world.push(x)
+        return self.sum_of_squares
+
+    @property
+    def sum_of_squares(self):
+        return np.sum(self.pos**2)
+
+    def read_in_a_comprehension(self, x):
+        self.world.push(x)
+        return sum(self.pos[i] ** 2 for i in range(3)) * x
+
+    def read_in_another_method(self, x):
+        self.world.push(x)
+        return self.total()
+
+    def total(self):
+        return np.sum(self.pos)
+
+    def read_in_a_list(self, x):
+        self.world.push(x)
+        return np.sum(self.buffers[0])
+
+    def ask_the_object(self, x):
+        self.world.push(x)
+        return self.world.energy()
+
+    def read_something_else(self, x):
+        self.world.push(x)
+        return self.world.energy() + np.sum(self.other)
+
+    def ask_for_its_shape(self, x):
+        self.world.push(x)
+        return self.world.energy() * self.pos.shape[0]
+
+    def never_called(self):
+        return np.sum(self.pos)
+
+
+simulation = Simulation()
+holder = SimpleNamespace(inner=Simulation())
+
+
+def read_by_a_global(x):
+    simulation.world.push(x)
+    return np.sum(simulation.pos)
+
+
+def read_by_a_function(x):
+    simulation.world.push(x)
+    return total_of(SimpleNamespace(buffer=simulation.pos)) + sum_of_buffer(simulation)
+
+
+def total_of(space):
+    return np.sum(space.buffer)
+
+
+def sum_of_buffer(sim):
+    return np.sum(sim.buffers[0])
+
+
+def ask_by_a_global(x):
+    simulation.world.push(x)
+    return np.sum(simulation.world.pos)
+
+
+READING = (
+    "read",
+    "read_in_a_property",
+    "read_in_a_comprehension",
+    "read_in_another_method",
+    "read_in_a_list",
+)
+
+
+@pytest.mark.parametrize("name", READING)
+def test_an_attribute_that_shows_old_contents_is_refused(name):
+    sim = Simulation()
+    method = getattr(sim, name)
+    for call in (
+        lambda: mt.grad(method)(2.0),
+        lambda: mt.jvp(method, (2.0,), (1.0,)),
+        lambda: mt.vjp(getattr(Simulation, name), sim, 2.0),
+        lambda: mt.grad(mt.checkpoint(method))(2.0),
+    ):
+        with pytest.raises(
+            (mt.InPlaceError, mt.NotCapturedError), match=r"reads it by the plain name `Simulation\."
+        ):
+            call()
+        assert sim.world.pos is sim.pos
+        np.testing.assert_array_equal(sim.pos, 0)
+
+
+@pytest.mark.parametrize("f", [read_by_a_global, read_by_a_function])
+def test_an_attribute_of_a_global_that_shows_old_contents_is_refused(f):
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Simulation\.(pos|buffers)`"):
+        mt.grad(f)(2.0)
+
+
+@pytest.mark.parametrize("name", ["ask_the_object", "read_something_else", "ask_for_its_shape"])
+def test_what_does_not_read_the_attribute_does_no_harm(name):
+    sim = Simulation()
+    expected = {"ask_for_its_shape": 48.0}.get(name, 16.0)
+    assert mt.grad(getattr(sim, name))(2.0) == expected
+    assert mt.grad(ask_by_a_global)(2.0) == 2.0
+
+
+def test_an_object_that_is_an_argument():
+    sim = Simulation()
+
+    def read(sim, x):
+        sim.world.push(x)
+        return np.sum(sim.pos)
+
+    def ask(sim, x):
+        sim.world.push(x)
+        return sim.world.energy()
+
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Simulation\.pos`"):
+        mt.grad(read, argnums=1)(sim, 2.0)
+    assert mt.grad(ask, argnums=1)(sim, 2.0) == 16.0
+
+
+def test_the_error_names_the_method_and_the_line():
+    lines, first = inspect.getsourcelines(Simulation.read)
+    with pytest.raises(mt.InPlaceError) as caught:
+        mt.grad(Simulation().read)(2.0)
+    assert (
+        f"World.pos, and Simulation.read, line {first + len(lines) - 1} reads it by the plain name `Simulation.pos`. "
+        "Until the recording ends a plain name shows what was there before"
+    ) in str(caught.value)
