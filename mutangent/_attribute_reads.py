@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from ._arrays import ARRAYS
 from ._attributes import Attributes
-from ._loads import GLOBAL, Load, loads_of
+from ._loads import GLOBAL, Load, loads_of, with_inner
 from ._reached import UNSET, Read, read_by
 from ._states import kind_of
 
@@ -99,7 +99,7 @@ class AttributeName:
         if function.__name__ in _SELDOM:
             return
         own = code.co_varnames[0] if code.co_argcount and _is_method(function, type(self._obj)) else None
-        for inner in _with_inner(code):
+        for inner in with_inner(code):
             for load in loads_of(inner).loads:
                 if self.attribute not in load.attributes:
                     continue
@@ -167,7 +167,3 @@ def _is_method(function: FunctionType, cls: type) -> bool:
 
 def _unknown(_load: Load) -> tuple[Any, tuple[str, ...]]:
     return UNSET, ()
-
-
-def _with_inner(code: CodeType) -> list[CodeType]:
-    return [code, *(each for _, inner in loads_of(code).within for each in _with_inner(inner))]

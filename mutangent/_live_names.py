@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import re
+from collections.abc import Callable, Iterator
 from inspect import CO_OPTIMIZED
 from types import CodeType
 from typing import Final, NamedTuple
@@ -28,21 +29,13 @@ def is_read_later(code: CodeType, stands_at: int, name: str, passed: frozenset[i
     if not code.co_flags & CO_OPTIMIZED or not _READS_ANY_NAME.isdisjoint(code.co_names):
         return True
     steps = _steps(code)
-    pending = [offset for offset, step in steps.items() if step.handles_error]
-    pending += [offset for offset in steps if offset > stands_at][:1]
-    seen: set[int] = set()
-    while pending:
-        offset = pending.pop()
-        if offset in seen:
-            continue
-        seen.add(offset)
-        step = steps[offset]
-        uses = [use for use, of in step.uses if of == name]
-        if "LOAD" in uses[:1] and offset not in passed:
-            return True
-        if not uses or uses[:1] == ["LOAD"]:
-            pending += step.followers
-    return False
+    start = [offset for offset in steps if offset > stands_at][:1]
+
+    def is_load(offset: int) -> bool:
+        return "LOAD" in steps[offset].uses_of(name)[:1]
+
+    ways = _ways(steps, start, lambda offset: is_load(offset) or not steps[offset].uses_of(name))
+    return any(is_load(offset) and offset not in passed for offset in ways)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -51,22 +44,28 @@ def loads_as_given(code: CodeType, name: str) -> frozenset[int]:
     steps = _steps(code)
     if any(step.is_put_back and ("LOAD", name) in step.uses for step in steps.values()):
         return frozenset(steps)  # by a comprehension, after it
-    pending = [offset for offset, step in steps.items() if step.handles_error]
-    pending += list(steps)[:1]
+
+    def leads_on(offset: int) -> bool:
+        step = steps[offset]
+        return step.stores_the_same or not {"STORE", "DELETE"}.intersection(step.uses_of(name))
+
+    ways = _ways(steps, list(steps)[:1], leads_on)
+    return frozenset(
+        [k for k in ways if "LOAD" in steps[k].uses_of(name)[: 2 if steps[k].stores_the_same else 1]]
+    )
+
+
+def _ways(steps: dict[int, _Step], start: list[int], leads_on: Callable[[int], bool]) -> Iterator[int]:
+    """The offsets of the instructions that may run from a start on, or after an error, each once, on ways that lead on."""
+    pending = [offset for offset, step in steps.items() if step.handles_error] + start
     seen: set[int] = set()
-    found = set()
     while pending:
         offset = pending.pop()
-        if offset in seen:
-            continue
-        seen.add(offset)
-        step = steps[offset]
-        uses = [use for use, of in step.uses if of == name]
-        if "LOAD" in uses[: 2 if step.stores_the_same else 1]:
-            found.add(offset)
-        if step.stores_the_same or not {"STORE", "DELETE"}.intersection(uses):
-            pending += step.followers
-    return frozenset(found)
+        if offset not in seen:
+            seen.add(offset)
+            yield offset
+            if leads_on(offset):
+                pending += steps[offset].followers
 
 
 class _Step(NamedTuple):
@@ -77,6 +76,10 @@ class _Step(NamedTuple):
     handles_error: bool
     is_put_back: bool  # whether the name that it loads is given its value back later
     stores_the_same: bool  # whether it may store what the name stood for, after `x += 1`
+
+    def uses_of(self, name: str) -> list[str]:
+        """What it does with one name."""
+        return [use for use, of in self.uses if of == name]
 
 
 @functools.lru_cache(maxsize=64)

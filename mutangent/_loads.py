@@ -145,6 +145,11 @@ def loads_of(code: CodeType) -> Loads:
     return known[1]
 
 
+def with_inner(code: CodeType) -> list[CodeType]:
+    """A code object, and those within it: of lambdas, comprehensions, functions and classes."""
+    return [code, *(each for _, inner in loads_of(code).within for each in with_inner(inner))]
+
+
 class _Follower:
     """The stack of the interpreter along the code: a load where it is known that a value is that of a name."""
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from ._arrays import ARRAYS, describe
 from ._errors import InPlaceError
 from ._live_names import is_read_later
-from ._loads import GLOBAL, Load, loads_of
+from ._loads import GLOBAL, Load, loads_of, with_inner
 from ._reached import UNSET, read_by
 from ._readers import is_ours, names_of
 from ._references import ALONE, COUNTS_REFERENCES
@@ -86,7 +86,7 @@ def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameTyp
     if name in code.co_cellvars:
         # Functions within this one read it too, whenever they are called.
         reads = [
-            load for inner in _with_inner(code) for load in _of_name(inner, name) if looks_into(load, inner)
+            load for inner in with_inner(code) for load in _of_name(inner, name) if looks_into(load, inner)
         ]
         is_read = bool(reads)
     else:
@@ -109,8 +109,3 @@ def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameTyp
 
 def _of_name(code: CodeType, name: str) -> list[Load]:
     return [load for load in loads_of(code).loads if load.kind != GLOBAL and load.name == name]
-
-
-def _with_inner(code: CodeType) -> list[CodeType]:
-    """A code object, and those within it."""
-    return [code, *(each for _, inner in loads_of(code).within for each in _with_inner(inner))]
