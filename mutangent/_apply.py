@@ -177,13 +177,18 @@ def _tied(row: Rule, y: Any, x: TracedArray, how: Again) -> Any:
     return y
 
 
+# What happens to lie in new memory would be another in each run of a checkpointed function.
+_WITH_ZEROS: Final[dict[Any, Any]] = {np.empty: np.zeros, np.empty_like: np.zeros_like}
+
+
 def make_array(row: Rule, like: TracedArray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that makes a new array, `numpy.zeros_like` for example, for which `like` is only a model."""
     values = (*args[1:], *kwargs.values())
     if has_open(values) or (args and args[0] is not like and has_open(args[:1])):
         raise no_rule(row.function, " with traced contents")
     plain = {name: primal(value) for name, value in kwargs.items()}
-    return new_array(row.function(*[primal(arg) for arg in args], **plain), like)
+    function = _WITH_ZEROS.get(row.function, row.function) if args else row.function
+    return new_array(function(*[primal(arg) for arg in args], **plain), like)
 
 
 def _are_settings(row: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

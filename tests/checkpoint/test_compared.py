@@ -108,3 +108,20 @@ def test_an_element_written_in_another_place_is_found():
 
     with pytest.raises(mt.CheckpointError, match="depends on something that is neither an argument"):
         mt.grad(lambda b: f(b) + b.buf[3])(Buffer(2.0, np.zeros(1000, np.float32)))
+
+
+def test_new_memory_that_nobody_reads_is_the_same_in_both_runs():
+    chosen = np.array([True, False, True, True])
+    x = np.array([0.3, 0.5, 0.7, 0.9])
+
+    @mt.checkpoint
+    def inverse(x):
+        left = numbers.get()
+        memory = [np.full(4, left) for _ in range(20)]  # which new arrays get again
+        del memory
+        made = np.divide(1.0, x, out=np.empty_like(x), where=chosen)
+        made = np.divide(made, x, out=np.empty(4, like=x), where=chosen)
+        return np.sum(np.where(chosen, made, 0.0))
+
+    numbers = queue_of(1e30, -3e20)
+    np.testing.assert_allclose(mt.grad(lambda x: inverse(x) * 1.0)(x), np.where(chosen, -2 / x**3, 0.0))
