@@ -10,7 +10,6 @@ import functools
 import inspect
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -20,6 +19,7 @@ from ._arrays import with_arrays
 from ._live_names import loads_as_given
 from ._loads import CELL, GLOBAL, Load, loads_of
 from ._reached import (
+    HOLDERS,
     MOST,
     PROGRAM,
     UNSET,
@@ -28,6 +28,7 @@ from ._reached import (
     Read,
     home_of,
     is_users_module,
+    items_of,
     reached_by_all,
     read_by,
 )
@@ -37,10 +38,8 @@ _LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)
 
 
 _PLAIN: Final = frozenset({float, int, bool, complex, str, bytes, type(None)})
-_LOOKED_THROUGH: Final = frozenset({list, tuple, dict})
-_CONTAINERS: Final = (list, tuple, dict, deque, set, bytearray)
-# The kinds of values that are arrays, or that are looked through for some.
-MAY_HOLD: Final = with_arrays(list, tuple, dict, deque)
+_CONTAINERS: Final = (set, bytearray)  # beside those that are looked through
+_MAY_HOLD: Final = with_arrays(*HOLDERS)
 
 
 class Variable:
@@ -112,13 +111,18 @@ class Block:
                     look.at(load.kind, load.name, [load], inner)
             pending += [code for _, code in its.within]
         reached = reached_by_all(look.called, {*look.classes, *classes}, found.attributes, look.homes)
-        return [*look.take(), *reached.names]
+        return [*look.take(), *reached.looked_into]
+
+
+def may_hold(value: Any) -> bool:
+    """Whether a value is an array, or is looked through for some."""
+    return type(value) in _MAY_HOLD or issubclass(type(value), (*HOLDERS, functools.partial))
 
 
 def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> list[Variable]:
     """The parameters of the user's function that a call runs, with what the call gives them."""
     function, variables = called(function, args, kwargs)
-    if function is None or not any(type(value) in MAY_HOLD for value in variables.values()):
+    if function is None or not any(map(may_hold, variables.values())):
         return []
     code = function.__code__
     closure = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
@@ -242,13 +246,16 @@ class _Look:
         if issubclass(kind, PROGRAM):
             if not any(value is each for each in self.called):
                 self.called.append(value)
-            return
-        if kind not in MAY_HOLD and not issubclass(kind, _CONTAINERS):
+            if not issubclass(kind, functools.partial):  # which holds what it was given
+                return
+        elif not may_hold(value) and not issubclass(kind, _CONTAINERS):
             self.classes.add(kind)
             return
-        if kind in _LOOKED_THROUGH:
-            items = list(value.values() if kind is dict else value)[:MOST]
-            self.classes.update(set(map(type, items)) - _PLAIN)
+        for item in items_of(value)[:MOST]:
+            if issubclass(type(item), PROGRAM):
+                self.called.append(item)
+            elif type(item) not in _PLAIN:
+                self.classes.add(type(item))
         found = self.names.get(key)
         if found is None:
             found = self.names[key] = Variable(key[1], value, self)

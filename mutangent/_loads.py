@@ -79,7 +79,7 @@ _OPERATORS: Final = (
 class Load:
     """One place in the code at which a name is loaded."""
 
-    __slots__ = ("attributes", "callee", "kind", "line", "name", "offset", "use")
+    __slots__ = ("attributes", "callee", "key", "kind", "line", "name", "offset", "use")
 
     def __init__(self, kind: str, name: str, line: int | None, offset: int) -> None:
         self.kind = kind
@@ -88,6 +88,7 @@ class Load:
         self.offset = offset
         # Attributes and items that are taken of the value at once, one of the other.
         self.attributes: tuple[str, ...] = ()
+        self.key: Any = None  # of the first item among these, if it is a text or a whole number in the code
         self.use = READ
         self.callee: Load | None = None  # of a value that is given, what it is given to, if that is a name
 
@@ -156,6 +157,7 @@ class _Follower:
     def __init__(self, found: Loads) -> None:
         self.found = found
         self.stack: list[Load | None] = []
+        self._constant: Any = None  # that the last instruction loads
 
     def follow(self, code: CodeType) -> None:
         """Note what a code object loads and stores."""
@@ -175,6 +177,7 @@ class _Follower:
                 self.found.loops.append((value, instruction.offset))
             if type(value) is CodeType:
                 self.found.within.append((instruction.offset, value))
+            self._constant = value if name == "LOAD_CONST" and type(value) in (int, str) else None
 
     def _load(self, instruction: dis.Instruction) -> bool:
         """Follow an instruction that loads a name; False for any other."""
@@ -233,6 +236,8 @@ class _Follower:
         """Let something of a value take its place, and that of the `count` - 1 values above it."""
         value = self._take(count)[0]
         if value is not None:
+            if what == ITEM and ITEM not in value.attributes:
+                value.key = self._constant
             value.attributes += (what,)
         self.stack.append(value)
 

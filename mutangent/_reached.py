@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,10 +24,24 @@ from typing import Any, Final
 import numpy as np
 
 from ._live_names import loads_as_given
-from ._loads import CELL, COMPARED, COMPUTED, GIVEN, GLOBAL, ITERATED, LOCAL, STORED, WRITTEN, Load, loads_of
+from ._loads import (
+    CELL,
+    COMPARED,
+    COMPUTED,
+    GIVEN,
+    GLOBAL,
+    ITEM,
+    ITERATED,
+    LOCAL,
+    STORED,
+    WRITTEN,
+    Load,
+    loads_of,
+)
 
 UNSET: Final = object()  # the value of a name that has none
 
+HOLDERS: Final = (list, tuple, dict, deque)  # containers that are looked through
 MOST: Final = 1000  # functions that are looked at
 _LIBRARIES: Final = frozenset({"numpy", "scipy", "cupy", "cupyx", "attr", "attrs", "mutangent"})
 _STANDARD: Final = tuple(str(Path(str(each)).parent) + os.sep for each in (os.__file__, __file__))
@@ -65,7 +80,7 @@ _THEIR_MODULES: Final = frozenset({"builtins", "numpy", "cupy"})
 class Read:
     """A place in the code that may look into the value of a name."""
 
-    __slots__ = ("code", "function", "is_short", "line", "of_shape", "offset")
+    __slots__ = ("_part", "code", "function", "is_short", "line", "of_shape", "offset")
 
     def __init__(
         self,
@@ -74,6 +89,8 @@ class Read:
         load: Load,
         of_shape: bool = False,
         is_short: bool = False,
+        attribute: str | None = None,
+        key: Any = None,
     ) -> None:
         self.function = function
         self.code = code
@@ -81,6 +98,20 @@ class Read:
         self.offset = load.offset
         self.of_shape = of_shape  # nothing else of an array
         self.is_short = is_short  # whether nothing keeps the value, or a part of it, for a later read
+        # Of a container: the attribute or the item that is taken of it.
+        self._part = (attribute, key if attribute == ITEM else None)
+
+    def may_take(self, item: Any, holder: Any) -> bool:
+        """Whether it may look into an item of a container; not if the code names another one."""
+        attribute, key = self._part
+        if key is None:
+            fields = getattr(type(holder), "_fields", ())  # of a named tuple
+            if not isinstance(holder, tuple) or type(fields) is not tuple or attribute not in fields:
+                return True
+            key = fields.index(attribute)
+        if isinstance(holder, dict):
+            return dict.get(holder, key, item) is item
+        return type(key) is str or not -len(holder) <= key < len(holder) or holder[key] is item
 
     def __str__(self) -> str:
         return self.function if self.line is None else f"{self.function}, line {self.line}"
@@ -217,6 +248,7 @@ class Reached:
         "classes",
         "functions",
         "is_recursive",
+        "looked_into",
         "names",
         "program",
         "rebound",
@@ -230,6 +262,8 @@ class Reached:
         self.functions = frozenset(map(weakref.ref, search.functions))
         # Those of data: their values are looked up by `value`, since they change.
         self.names = tuple([name for name in self._own if not name.is_program])
+        # And those of partials, which hold what they were given.
+        self.looked_into = tuple([name for name in self._own if name.reads or not name.is_program])
         # Those of parts of the program, and of these the ones that the code binds to others.
         self.program = tuple([name for name in self._own if name.is_program and name.value() is not UNSET])
         self.rebound = tuple([name for name in self._own if name.is_program and name.is_stored])
@@ -240,6 +274,7 @@ class Reached:
             self.classes |= rest.classes
             self.functions |= rest.functions
             self.names += rest.names
+            self.looked_into += rest.looked_into
             self.program += rest.program
             self.rebound += rest.rebound
             self.attributes |= rest.attributes
@@ -382,6 +417,17 @@ def _entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]
                 functions.append(method)
         pending += _behind(each)
     return functions, classes
+
+
+def items_of(value: Any) -> list[Any]:
+    """What a list, tuple, deque or dict holds, of whatever subclass, or a partial; nothing for other values."""
+    kind = type(value)
+    if issubclass(kind, functools.partial):
+        return [*value.args, *value.keywords.values()]
+    if issubclass(kind, dict):
+        return list(dict.values(value))
+    base = next((each for each in HOLDERS if issubclass(kind, each)), None)
+    return [] if base is None else list(base.__iter__(value))
 
 
 def called_code(function: Any) -> CodeType | None:
@@ -588,9 +634,8 @@ class _Search:
             found.note(value)
             if value is not UNSET:
                 self._enter(value)
-                if type(value) in (list, tuple, dict):
-                    for item in list(value.values() if type(value) is dict else value)[:MOST]:
-                        self._enter(type(item))
+                for item in items_of(value)[:MOST]:
+                    self._enter(item if issubclass(type(item), PROGRAM) else type(item))
         return found
 
     def _find(self, function: FunctionType, load: Load) -> tuple[Name | None, tuple[str, ...]]:
@@ -605,7 +650,7 @@ class _Search:
 
     def _resolve(self, function: FunctionType, code: CodeType, load: Load) -> None:
         found, rest = self._find(function, load)
-        if found is None or found.is_program:
+        if found is None or (found.is_program and not issubclass(type(found.value()), functools.partial)):
             return
         read = read_by(
             load, rest, function.__qualname__, code, lambda callee: self._value_of(function, callee)
@@ -661,6 +706,8 @@ def read_by(
             load,
             of_shape=bool(rest) and rest[0] in _OF_SHAPE,
             is_short=load.use in (COMPUTED, ITERATED) or (bool(rest) and rest[-1] in _MAKE_NEW),
+            attribute=rest[0] if rest else None,
+            key=load.key if ITEM not in load.attributes[: len(load.attributes) - len(rest)] else None,
         )
     given_to, rest = (UNSET, ()) if load.callee is None else value_of(load.callee)
     while rest and type(given_to) is ModuleType:

@@ -7,24 +7,24 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections import deque
 from collections.abc import Iterable, Sequence
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
 from ._attribute_reads import AttributeName, Code, attributes_near, bound_self, is_followed_past
-from ._blocks import MAY_HOLD, Block, Variable, called, names_given, without_given
+from ._blocks import Block, Variable, called, may_hold, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._reached import DefaultName, Name, Read, called_code, reached_by
+from ._reached import HOLDERS, DefaultName, Name, Read, called_code, items_of, reached_by
 from ._shadow import check_shadow, share_memory
 from ._structure import WorkingCopy
 from ._traced import TracedArray
 from ._views import root_of
 
-_HOLDERS: Final = (list, tuple, dict, deque)
+_FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
 _MOST: Final = 1000  # items of a container that are looked at
 _DEEPEST: Final = 50  # calls between the recorded function and a write that are looked at
 
@@ -61,6 +61,8 @@ def _refuse_reads(
 ) -> None:
     for held, made in written.within(value):
         for read in name.reads:
+            if value is not held and not read.may_take(held, value):
+                continue
             if not (read.of_shape and is_array(held)) and not _is_before(read, first_write, made):
                 raise _error(recording, held, made, name, read, value)
 
@@ -106,10 +108,12 @@ def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
     classes = _classes_of(recording)
     if type(function) is Block:
         return function.names(classes), recording.first_write
-    reached = reached_by(function, classes=classes)
-    names: Sequence[Name | Variable] = reached.names
-    if not reached.is_recursive and any(type(name) is DefaultName for name in reached.names):
-        names = without_given(reached.names, function, *recording.called_with)
+    reached = reached_by(function, classes)
+    names: Sequence[Any] = reached.looked_into
+    if not reached.is_recursive and any(type(name) is DefaultName for name in names):
+        names = without_given(names, function, *recording.called_with)
+    for each in _callables(recording.called_with):
+        names = [*names, *reached_by(each, classes).looked_into]
     if (
         type(function) is not FunctionType
         or "__wrapped__" in vars(function)
@@ -150,7 +154,15 @@ def _code_of(recording: Any) -> Code:
 def _has_plain(arguments: tuple[list[Any], dict[str, Any]]) -> bool:
     """Whether arguments of a function may be, or have in them, arrays that are not traced."""
     args, kwargs = arguments
-    return any(type(value) in MAY_HOLD for value in (*args, *kwargs.values()))
+    return any(map(may_hold, (*args, *kwargs.values())))
+
+
+def _callables(arguments: tuple[list[Any], dict[str, Any]]) -> list[Any]:
+    """The functions among the arguments of a function, and in containers among these: it may call them."""
+    args, kwargs = arguments
+    given = [*args, *kwargs.values()]
+    given += [item for value in given if type(value) not in ARRAYS for item in items_of(value)[:_MOST]]
+    return [value for value in given if issubclass(type(value), _FUNCTIONS)]
 
 
 class _Written:
@@ -172,9 +184,7 @@ class _Written:
         if kind in ARRAYS or id(value) in self._changed:
             made = self._contents_of(value)
             return [] if made is None else [(value, made)]
-        if kind not in _HOLDERS or len(value) > _MOST:
-            return []
-        items = list(value.values() if kind is dict else value)
+        items = () if issubclass(kind, HOLDERS) and len(value) > _MOST else items_of(value)
         return [(item, made) for item in items if (made := self._contents_of(item)) is not None]
 
     def _contents_of(self, value: Any) -> Any:

@@ -13,6 +13,7 @@ import operator
 import threading
 import types
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -186,6 +187,11 @@ def let(value, function):
     return function(value)
 
 
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
 READERS = {
     "a lambda": lambda pos: lambda x: let(x, lambda y: np.sum(pos) * y),
     "a comprehension": lambda pos: lambda x: sum(v * x for v in pos.tolist()),
@@ -203,6 +209,15 @@ READERS = {
     "a bound method": lambda pos: let(Reads(pos).read, lambda g: lambda x: g() * x),
     "an object that is called": lambda pos: let(Reads(pos).as_object(), lambda g: lambda x: g() * x),
     "a generator": lambda pos: lambda x: next(np.sum(pos) * x for _ in range(1)),
+    "an ordered dict": lambda pos: let(
+        collections.OrderedDict(a=pos), lambda h: lambda x: np.sum(h["a"]) * x
+    ),
+    "a named tuple": lambda pos: let(Pair(1, pos), lambda held: lambda x: np.sum(held.second) * x),
+    "an item by a name": lambda pos: let({"a": pos}, lambda h: lambda x: next(np.sum(h[k]) * x for k in h)),
+    "the last item": lambda pos: let([1, pos], lambda held: lambda x: np.sum(held[-1]) * x),
+    "a slice": lambda pos: let([1, pos], lambda held: lambda x: np.sum(held[1:][0]) * x),
+    "a table of functions": lambda pos: let({"a": lambda: np.sum(pos)}, lambda h: lambda x: h["a"]() * x),
+    "what a partial holds": lambda pos: let(functools.partial(np.sum, pos), lambda g: lambda x: g() * x),
 }
 
 
@@ -916,3 +931,46 @@ def test_a_default_that_the_call_does_not_use_is_not_read():
     assert mt.grad(loss, argnums=0)(2.0, np.ones(2)) == 4.0
     with pytest.raises(mt.InPlaceError, match="by the plain name `v`"):
         mt.grad(loss, argnums=0)(2.0)
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda read: read,
+        lambda read: [read],
+        lambda read: {"a": read},
+        functools.partial,
+        lambda read: functools.partial(np.sum, read.__defaults__[0]),
+    ],
+)
+def test_a_function_that_is_given_is_looked_at(give):
+    held = np.zeros(3)
+    w = World(held)
+
+    def loss(x, given):
+        w.v[0] = x
+        for each in given if type(given) is list else [given]:
+            x = x * (each["a"] if type(each) is dict else each)()
+        return x
+
+    with pytest.raises(mt.InPlaceError, match="reads it by the plain name"):
+        mt.grad(loss, argnums=0)(2.0, give(lambda pos=held: np.sum(pos)))
+
+
+def test_another_item_of_a_container_is_read():
+    held, other = np.zeros(3), np.ones(3)
+    w = World(held)
+    table = {"a": held, "b": other, "rate": 0.5}
+    row = [other, held]
+    pair = Pair(held, other)
+    alone = functools.partial(np.sum, other)
+
+    def loss(x):
+        w.v[0] = x
+        return table["rate"] * x * np.sum(table["b"]) * np.sum(row[0]) * np.sum(pair.second) * alone()
+
+    assert mt.grad(loss)(2.0) == 40.5
+    with mt.Context() as ctx:
+        w.v[0] = w.v[1] * 2.0
+        y = w.v[0] * table["rate"] * np.sum(row[0]) * np.sum(pair.second) * alone()
+    assert ctx.grad(y, w).v[1] == 27.0
