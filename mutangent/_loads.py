@@ -65,6 +65,11 @@ _EFFECTS: Final = {
 }
 
 
+# Whether what stands on the stack beside a function that is called lies above it.
+_IS_ABOVE: Final = sys.version_info >= (3, 13)
+# Keywords whose value may be the result.
+_GIVEN_BACK: Final = frozenset({"out", "default", "start", "initial"})
+
 _OPERATORS: Final = (
     "BINARY_OP",
     "COMPARE_OP",
@@ -158,6 +163,7 @@ class _Follower:
         self.found = found
         self.stack: list[Load | None] = []
         self._constant: Any = None  # that the last instruction loads
+        self._keywords: Any = ()  # of the call that comes next
 
     def follow(self, code: CodeType) -> None:
         """Note what a code object loads and stores."""
@@ -178,14 +184,21 @@ class _Follower:
             if type(value) is CodeType:
                 self.found.within.append((instruction.offset, value))
             self._constant = value if name == "LOAD_CONST" and type(value) in (int, str) else None
+            if name == "KW_NAMES":
+                self._keywords = code.co_consts[instruction.arg or 0]
+            elif name not in ("PRECALL", "EXTENDED_ARG"):
+                self._keywords = value if name == "LOAD_CONST" and type(value) is tuple else ()
 
     def _load(self, instruction: dis.Instruction) -> bool:
         """Follow an instruction that loads a name; False for any other."""
         name, value = instruction.opname, instruction.argval
         if name == "LOAD_GLOBAL":
+            is_called = bool((instruction.arg or 0) & 1)
+            if is_called and not _IS_ABOVE:
+                self.stack.append(None)
             self._push(instruction, GLOBAL, value)
-            if (instruction.arg or 0) & 1:
-                self.stack.append(None)  # beside a function that is called, above or below it
+            if is_called and _IS_ABOVE:
+                self.stack.append(None)
         elif name in _LOADS:
             self._push(instruction, _LOADS[name], value)
         elif name == "LOAD_FAST_LOAD_FAST":
@@ -225,7 +238,7 @@ class _Follower:
             self.stack += [None] * gives
         elif name in _TAKES:
             takes, gives = _TAKES[name]
-            _use(name, arg, self._take(takes + arg))
+            _use(name, arg, self._take(takes + arg), self._keywords)
             self.stack += [None] * gives
         else:
             if name == "LOAD_FAST_AND_CLEAR":  # a comprehension begins
@@ -249,8 +262,8 @@ class _Follower:
         return [None] * (count - len(taken)) + taken
 
 
-def _use(name: str, arg: int, taken: list[Load | None]) -> None:
-    """Note what an instruction does with the values that it takes."""
+def _use(name: str, arg: int, taken: list[Load | None], keywords: tuple[Any, ...] = ()) -> None:
+    """Note what an instruction does with the values that it takes; the last of them may have keywords."""
     if name == "STORE_ATTR":
         _note(taken[:1], STORED)
     elif name == "STORE_SUBSCR":
@@ -263,8 +276,10 @@ def _use(name: str, arg: int, taken: list[Load | None]) -> None:
         callee = next((value for value in taken[:2] if value is not None), None)
         if callee is not None and callee.attributes[-1:] == (ITERATOR,):
             callee.use = ITERATED
-        for value in taken[2 : 2 + arg]:
-            if value is not None:
+        by_position = arg - len(keywords)
+        for k, value in enumerate(taken[2 : 2 + arg]):
+            is_given_back = k >= by_position >= 0 and keywords[k - by_position] in _GIVEN_BACK
+            if value is not None and not is_given_back:
                 value.use, value.callee = GIVEN, callee
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+import attrs
 import numpy as np
 
 from ._live_names import loads_as_given
@@ -70,6 +71,7 @@ _MAKE_NEW: Final = frozenset(
 # value, or that keep nothing of it.
 _ASK_SHAPE: Final = frozenset({"len", "shape", "ndim", "size", "zeros_like", "ones_like", "empty_like"})
 _ASK_KIND: Final = frozenset({"isinstance", "type", "id", "callable"})
+_PUT_INTO_A_FIELD: Final = (setattr, attrs.evolve)
 _SUM_UP: Final = _ASK_SHAPE | {
     *("float", "int", "bool", "str", "repr", "print", "sum", "min", "max", "any", "all"),
     *("mean", "prod", "amin", "amax", "dot", "copy", "array_equal", "allclose", "norm"),
@@ -713,7 +715,9 @@ def read_by(
     while rest and type(given_to) is ModuleType:
         given_to, rest = vars(given_to).get(rest[0], UNSET), rest[1:]
     name = "" if rest else _known_name(given_to)
-    if name in _ASK_KIND or (not rest and _is_captured_class(given_to)):
+    if name in _ASK_KIND or (
+        not rest and (any(given_to is each for each in _PUT_INTO_A_FIELD) or _is_captured_class(given_to))
+    ):
         return None
     return Read(
         function, code, load, of_shape=name in _ASK_SHAPE, is_short=name == "ufunc" or name in _SUM_UP

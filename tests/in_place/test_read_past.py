@@ -15,6 +15,7 @@ import types
 import weakref
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 import pytest
 
@@ -695,6 +696,22 @@ def test_a_name_that_is_given_to_the_constructor_of_a_captured_class():
     np.testing.assert_array_equal(scratch, [2.0, 0.0, 0.0])
 
 
+def test_a_name_that_is_put_into_a_field_by_a_function():
+    scratch, other = np.zeros(3), np.ones(3)
+    world = World(np.ones(3))
+
+    def loss(x):
+        for name in "v":
+            setattr(world, name, scratch)
+        world.push(x)
+        made = attrs.evolve(world, v=other)
+        made.push(x * 2.0)
+        return world.energy() + made.energy()
+
+    assert mt.grad(loss)(2.0) == 20.0
+    np.testing.assert_array_equal([scratch, other], [[2.0, 0.0, 0.0], [4.0, 1.0, 1.0]])
+
+
 def test_an_array_that_was_born_inside():
     world = World(np.zeros(3))
 
@@ -974,3 +991,27 @@ def test_another_item_of_a_container_is_read():
         w.v[0] = w.v[1] * 2.0
         y = w.v[0] * table["rate"] * np.sum(row[0]) * np.sum(pair.second) * alone()
     assert ctx.grad(y, w).v[1] == 27.0
+
+
+def test_zeros_like_with_keywords_is_only_about_the_shape():
+    held = np.zeros(3)
+    w = World(held)
+
+    def loss(x):
+        w.v[0] = x
+        return np.sum(w.v**2) + np.sum(np.zeros_like(held, dtype=float))
+
+    assert mt.grad(loss)(2.0) == 4.0
+
+
+def test_numpy_gives_back_what_it_was_given_for_the_result():
+    held = np.zeros(3)
+    w = World(held)
+
+    def loss(x):
+        same = np.add(1.0, 0.0, out=held)
+        w.v[0] = x
+        return np.sum(same) * x
+
+    with pytest.raises(mt.InPlaceError, match="reads it by the plain name `held`"):
+        mt.grad(loss)(2.0)
