@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from ._arrays import ARRAYS
@@ -125,6 +125,38 @@ class AttributeName:
             except AttributeError:
                 return None
         return None
+
+
+def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable[Any]) -> list[FunctionType]:
+    """Those of some functions that one of them may run, by the names in its code, and not only when an object is made.
+
+    Parameters
+    ----------
+    code : CodeType
+        Where it begins; all functions are returned if none of them has it.
+    functions : list of function
+    names : iterable of Name
+        Names of parts of the program, which may stand for functions that are called otherwise.
+    """
+    named: dict[str, list[FunctionType]] = {}
+    for function in functions:
+        named.setdefault(function.__name__, []).append(function)
+    for name in names:
+        value = name.value()
+        if type(value) is FunctionType and value.__name__ != name.name:
+            named.setdefault(name.name, []).append(value)
+    pending = [function for function in functions if function.__code__ is code]
+    if not pending:
+        return functions
+    found: dict[int, FunctionType] = {}
+    while pending:
+        function = pending.pop()
+        if id(function) not in found:
+            found[id(function)] = function
+            for inner in with_inner(function.__code__):
+                for name in inner.co_names:
+                    pending += named.pop(name, ())
+    return list(found.values())
 
 
 def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._attribute_reads import AttributeName, Code, attributes_near, bound_self, is_followed_past
+from ._attribute_reads import AttributeName, Code, attributes_near, bound_self, is_followed_past, run_by
 from ._blocks import Block, Variable, called, may_hold, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
@@ -143,8 +143,9 @@ def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Any,
 def _code_of(recording: Any) -> Code:
     """The code that may read what a recording wrote."""
     function = recording.function
-    known = reached_by(function, classes=_classes_of(recording)).functions
-    functions = [each for reference in known if (each := reference()) is not None]
+    reached = reached_by(function, classes=_classes_of(recording))
+    functions = [each for reference in reached.functions if (each := reference()) is not None]
+    functions = run_by(called_code(function), functions, reached.program)
     fields = frozenset(
         name for record in recording.log.values() for name in (*record.entries, *record.values)
     )

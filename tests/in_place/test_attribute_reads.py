@@ -167,3 +167,25 @@ def test_the_error_names_the_method_and_the_line():
         f"World.pos, and Simulation.read, line {first + len(lines) - 1} reads it by the plain name `Simulation.pos`. "
         "Until the recording ends a plain name shows what was there before"
     ) in str(caught.value)
+
+
+class Recorder:
+    """Reads its arrays when it is made, and when it is asked for a picture."""
+
+    def __init__(self, world):
+        self.frames = [world.pos]
+        self.world = world
+        self.total = self.count()
+
+    def count(self):
+        return np.sum(self.frames[0])
+
+    def loss(self, x):
+        self.world.push(x)
+        return self.world.energy()
+
+
+def test_what_runs_only_when_an_object_is_made_reads_nothing():
+    recorder = Recorder(World(np.zeros(3)))
+    assert mt.grad(recorder.loss)(2.0) == 16.0
+    assert mt.grad(lambda x: recorder.loss(x) * 2)(2.0) == 32.0
