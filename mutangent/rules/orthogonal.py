@@ -83,20 +83,26 @@ elementwise(unless, lambda t, _y, _factor, is_lost: np.where(is_lost, np.nan, t)
 
 
 def invertible(q: Any, r: Any) -> tuple[Any, Any]:
-    """Factors to divide by: for exact zeros on the diagonal of R there is a number as small as rounding leaves elsewhere.
+    """Factors to divide by: what is 0 on the diagonal of R, up to rounding, is a small number, and 0 beside it.
 
     What is divided by rounding errors has no derivative in turn.
     """
     size = np.absolute(plain(r))
     diagonal = np.diagonal(size, 0, -2, -1)
-    if size.size == 0 or np.all(diagonal > rounding_of(np.max(size, axis=-2))):
+    if size.size == 0:
         return q, r
-    is_low = np.any(diagonal <= rounding_of(np.max(size, axis=-2)), axis=-1)[..., None, None]
+    rounding = rounding_of(np.max(size, axis=-2))
+    if np.all(diagonal > rounding):
+        return q, r
+    is_low = diagonal <= rounding
     largest = np.max(size, axis=(-2, -1), keepdims=True)
-    q, r = determined(q, is_low), unless(determined(r, is_low), largest == 0)  # whose cotangents are all 0
     kind = np.finfo(size.dtype)
-    least = np.maximum(kind.eps * largest[..., 0], np.sqrt(kind.tiny))
-    return q, r + on_diagonal(np.where(diagonal == 0, least, 0))
+    least = np.maximum(kind.eps * largest, np.sqrt(kind.tiny))
+    nothing = 0 * unless(r, largest == 0)  # no element of such a matrix is used
+    r = np.where(np.all(size <= rounding[..., None], axis=-1)[..., None], 0, r)
+    r = np.where(on_diagonal(is_low) != 0, least, r) + nothing
+    is_low = np.any(is_low, axis=-1)[..., None, None]
+    return determined(q, is_low), determined(r, is_low)
 
 
 def determined_factors(q: Any, r: Any) -> tuple[Any, Any]:

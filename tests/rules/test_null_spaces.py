@@ -244,6 +244,10 @@ LOW_SQUARE = {
     "a row of zeros": np.array([[0.0, 0.0, 0.0], [0.5, 1.0, 2.0], [0.1, 0.9, 0.7]]),
     "a corner of zeros": np.diag([1.0, 2.0, 0.0]),
     "nothing but zeros": np.zeros((3, 3)),
+    "rank one, whose rounding errors are of several sizes": np.array(
+        [[0.75, -0.25, -0.5], [-0.25, 1 / 12, 1 / 6], [-0.5, 1 / 6, 1 / 3]]
+    ),
+    "one column, three times": np.array([[2.0, 2.0, 2.0], [1.0, 1.0, 1.0], [-3.0, -3.0, -3.0]]),
     "a batch": np.stack([W[:3, :3], np.diag([1.0, 2.0, 0.0])]),
 }
 
