@@ -26,7 +26,7 @@ def is_read_later(code: CodeType, stands_at: int, name: str, passed: frozenset[i
 
     The instructions at the offsets `passed` do not count.
     """
-    if not code.co_flags & CO_OPTIMIZED or not _READS_ANY_NAME.isdisjoint(code.co_names):
+    if not code.co_flags & CO_OPTIMIZED or _reads_any_name(code):
         return True
     steps = _steps(code)
     start = [offset for offset in steps if offset > stands_at][:1]
@@ -82,10 +82,34 @@ class _Step(NamedTuple):
         return [use for use, of in self.uses if of == name]
 
 
+def explanations(instructions: list[dis.Instruction]) -> set[int]:
+    """The offsets of what runs only for the text of an assertion that fails, and what pytest adds for that in tests."""
+    found = set()
+    explains = False
+    for each in instructions:
+        is_over = each.opname == "RAISE_VARARGS" or (
+            each.opname.startswith("STORE_") and "@py_assert" in str(each.argval)
+        )
+        begins = each.argval == "@pytest_ar" or each.opname == "LOAD_ASSERTION_ERROR"
+        explains = (explains or begins) and not is_over
+        if explains:
+            found.add(each.offset)
+    return found
+
+
+def _reads_any_name(code: CodeType) -> bool:
+    names = _READS_ANY_NAME.intersection(code.co_names)
+    if names and "@py_builtins" in code.co_names:  # pytest asks `locals` in what it puts into the code
+        loaded = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+        names &= loaded
+    return bool(names)
+
+
 @functools.lru_cache(maxsize=64)
 def _steps(code: CodeType) -> dict[int, _Step]:
     instructions = list(dis.get_instructions(code))
     steps = {}
+    explaining = explanations(instructions)
     for number, each in enumerate(instructions):
         names = each.argval if type(each.argval) is tuple else (each.argval,)
         followers = []
@@ -95,7 +119,7 @@ def _steps(code: CodeType) -> dict[int, _Step]:
         if each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
             followers.append(each.argval)
         steps[each.offset] = _Step(
-            list(zip(_LOCAL.findall(each.opname), names, strict=False)),
+            [] if each.offset in explaining else list(zip(_LOCAL.findall(each.opname), names, strict=False)),
             followers,
             each.opname == "PUSH_EXC_INFO",
             each.opname == "LOAD_FAST_AND_CLEAR",

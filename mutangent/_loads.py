@@ -14,6 +14,8 @@ import weakref
 from types import CodeType
 from typing import Any, Final
 
+from ._live_names import explanations
+
 GLOBAL: Final = "global"
 CELL: Final = "cell"  # a variable of a function around this one, or one that a function within this one has
 LOCAL: Final = "local"
@@ -167,12 +169,17 @@ class _Follower:
 
     def follow(self, code: CodeType) -> None:
         """Note what a code object loads and stores."""
-        for instruction in dis.get_instructions(code):
+        instructions = list(dis.get_instructions(code))
+        explaining = explanations(instructions)
+        for instruction in instructions:
             if instruction.is_jump_target:
                 self.stack.clear()
             name, value = instruction.opname, instruction.argval
+            known = len(self.found.loads)
             if not self._load(instruction):
                 self._pass(instruction)
+            if instruction.offset in explaining:
+                del self.found.loads[known:]
             if name in _STORES:
                 self.found.stored.add((_STORES[name], value))
             elif name == "STORE_NAME":

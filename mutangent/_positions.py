@@ -60,8 +60,10 @@ _NUMBERS: Final = {np.flatiter: "index", np.broadcast: "index"}
 
 def is_iterator(value: Any) -> bool:
     """Whether a value gives each of its items once. A file may be one that is only written."""
-    return hasattr(type(value), "__next__") and not isinstance(
-        value, io.IOBase | ProxyType | CallableProxyType
+    return (
+        hasattr(type(value), "__next__")
+        and not isinstance(value, io.IOBase | ProxyType | CallableProxyType)
+        and type(value).__module__ != "unittest.mock"  # which has everything
     )
 
 

@@ -106,10 +106,24 @@ def to_add_to_it(a):
     return seen
 
 
+def where_an_assertion_that_fails_is_explained(a):
+    seen = reads("a")
+    b = (seen, 1)
+    assert len(a) + len(b) == 3
+    return seen
+
+
+def in_an_assertion_that_pytest_explains(a):
+    seen = reads("a")
+    assert seen in (True, False), f"{a}"
+    return seen
+
+
 @pytest.mark.parametrize(
     "function",
     [
         never,
+        in_an_assertion_that_pytest_explains,
         before_only,
         after_another_value_was_stored,
         after_it_was_deleted,
@@ -123,6 +137,7 @@ def test_it_is_read_no_more(function):
 @pytest.mark.parametrize(
     "function",
     [
+        where_an_assertion_that_fails_is_explained,
         in_the_next_line,
         in_the_same_expression,
         only_in_one_branch,

@@ -7,6 +7,7 @@ import sys
 import types
 import weakref
 from collections import deque
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -233,6 +234,17 @@ def test_a_weak_reference_is_no_iterator():
     held = Countdown(3)
     proxy = weakref.proxy(held)
     assert mt.grad(mt.checkpoint(lambda p: p.x * (p.s.n + proxy.n)))(P(0.0, proxy)).x == 6.0
+
+
+def test_a_mock_is_no_iterator():
+    log = mock.MagicMock()
+
+    def loss(p):
+        log.info("called")
+        return p.x * p.x
+
+    assert mt.grad(mt.checkpoint(loss))(P(3.0)).x == 6.0
+    assert mt.grad(mt.checkpoint(loss))(P(3.0, log)).x == 6.0
 
 
 def test_a_generator_without_a_state_in_a_closure_is_refused():

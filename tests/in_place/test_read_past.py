@@ -1015,3 +1015,40 @@ def test_numpy_gives_back_what_it_was_given_for_the_result():
 
     with pytest.raises(mt.InPlaceError, match="reads it by the plain name `held`"):
         mt.grad(loss)(2.0)
+
+
+def test_assertions_that_pytest_explains():
+    """It puts code into those of a test that shows all names if one fails."""
+    held = np.zeros(3)
+    w = World(held)
+
+    def loss(x):
+        w.v[0] = x
+        assert held.shape == (3,)
+        assert held is not x, f"{held}"
+        return np.sum(w.v**2)
+
+    assert mt.grad(loss)(2.0) == 4.0
+    with mt.Context() as ctx:
+        w.v[0] = w.v[0] * 2.0
+        assert held.ndim == 1
+        y = np.sum(w.v**2)
+    assert ctx.grad(y, w).v[0] == 16.0
+
+    def reads(x):
+        w.v[0] = x
+        assert held[1] == 0.0
+        return np.sum(w.v**2)
+
+    with pytest.raises(mt.InPlaceError, match="reads it by the plain name `held`"):
+        mt.grad(reads)(2.0)
+
+
+def test_the_text_of_an_assertion():
+    held = np.zeros(3)
+    names = {"np": np, "held": held, "w": World(held)}
+    exec(
+        "def loss(x):\n    w.v[0] = x\n    assert x is not None, f'{held}'\n    return np.sum(w.v**2)\n",
+        names,
+    )
+    assert mt.grad(names["loss"])(2.0) == 4.0
