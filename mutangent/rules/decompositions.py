@@ -99,7 +99,11 @@ def over_gaps(parts: Any, values: Any, kept: bool) -> Any:
     zero = are_zero(values)
     both = zero[..., None, :] & zero[..., :, None] & (own == 0)
     if kept:
-        return over(cleared(parts, gaps, both), np.conj(gaps) + np.where(both, 1, 0), rounding)
+        # A part that is more than rounding is that of a function of single vectors there, of which rounding has decided.
+        size = np.absolute(plain(parts))
+        allowed = np.sqrt(np.finfo(size.dtype).eps) * np.max(size, axis=(-2, -1), keepdims=True)
+        known = np.where(both & (size > allowed), np.nan, cleared(parts, gaps, both))
+        return over(known, np.conj(gaps) + np.where(both, 1, 0), rounding)
     return over(parts, np.conj(gaps), np.where(both, np.inf, rounding))
 
 

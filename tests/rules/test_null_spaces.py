@@ -153,6 +153,24 @@ OPEN = {
 }
 
 
+@pytest.mark.parametrize("columns", [slice(1, None), [2], slice(0, 1)])
+def test_single_vectors_of_a_null_space_have_no_derivative(columns):
+    def f(x):
+        some = np.linalg.eigh(x.T @ x)[1][:, columns]
+        return np.sum(W * (some @ some.T))
+
+    assert np.any(np.isnan(mt.grad(f)(X)))  # of three null vectors
+
+
+@pytest.mark.parametrize("columns", [slice(3, None), slice(0, 3), [0, 1, 2]])
+def test_a_null_space_as_a_whole_has_a_derivative(columns):
+    def f(x):
+        some = np.linalg.eigh(x.T @ x)[1][:, columns]
+        return np.sum(W * (some @ some.T))
+
+    mt.testing.check_grads(f, (X,), order=1, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("f", "x"), OPEN.values(), ids=OPEN)
 def test_where_vectors_may_turn_by_any_angle_the_derivative_is_nan(f, x):
     assert np.any(np.isnan(mt.grad(f)(x)))
