@@ -72,17 +72,26 @@ class Code(NamedTuple):
         return self.variables.get(load.name, UNSET) if function is self.called else UNSET
 
 
+class Attribute(NamedTuple):
+    """An attribute of an object that is not captured."""
+
+    obj: Any
+    name: str
+    ways: set[str | None]  # the attributes by which code gets at the object; None is any other way
+
+
 class AttributeName:
     """An attribute of an object, and the places at which some functions read it."""
 
-    __slots__ = ("_code", "_obj", "_value", "attribute", "name")
+    __slots__ = ("_code", "_obj", "_value", "_ways", "attribute", "name")
 
-    def __init__(self, obj: Any, attribute: str, value: Any, code: Code) -> None:
-        self._obj = obj
+    def __init__(self, found: Attribute, value: Any, code: Code) -> None:
+        self._obj = found.obj
+        self._ways = found.ways
         self._value = value
         self._code = code
-        self.attribute = attribute
-        self.name = f"{type(obj).__name__}.{attribute}"
+        self.attribute = found.name
+        self.name = f"{type(found.obj).__name__}.{found.name}"
 
     def value(self) -> Any:
         """Its value."""
@@ -99,11 +108,14 @@ class AttributeName:
         if function.__name__ in _SELDOM:
             return
         own = code.co_varnames[0] if code.co_argcount and _is_method(function, type(self._obj)) else None
+        may_run = own is None or self._may_be_used
         for inner in with_inner(code):
             for load in loads_of(inner).loads:
                 if self.attribute not in load.attributes:
                     continue
                 is_own = load.kind != GLOBAL and load.name == own
+                if is_own and not may_run:
+                    continue
                 start = self._obj if is_own else self._code.value_of(function, load)
                 if start is not UNSET:
                     rest = self._rest(start, load.attributes)
@@ -114,6 +126,15 @@ class AttributeName:
                 read = None if rest is None else read_by(load, rest, function.__qualname__, inner, _unknown)
                 if read is not None:
                     yield read
+
+    @property
+    def _may_be_used(self) -> bool:
+        """Whether the code may get at the object, to call it or a method of it."""
+        return None in self._ways or any(
+            not self._ways.isdisjoint(inner.co_names)
+            for function in self._code.functions
+            for inner in with_inner(function.__code__)
+        )
 
     def _rest(self, value: Any, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
         """Which attributes are taken of the value of this one, if it is among those that are taken of another value."""
@@ -148,6 +169,7 @@ def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable
     pending = [function for function in functions if function.__code__ is code]
     if not pending:
         return functions
+    pending += [function for function in functions if _runs_unnamed(function.__name__)]
     found: dict[int, FunctionType] = {}
     while pending:
         function = pending.pop()
@@ -159,22 +181,29 @@ def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable
     return list(found.values())
 
 
-def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """Objects that are not captured, to which some values lead, with the name and value of an attribute; the near first."""
-    pending = deque(roots)
-    seen: dict[int, Any] = {}
-    while pending and len(seen) < _MOST:
-        obj = pending.popleft()
+def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Attribute, Any]]:
+    """Attributes of objects that are not captured, to which some values lead, with their values; the near first."""
+    pending: deque[tuple[Any, str | None]] = deque((root, None) for root in roots)
+    found: dict[int, tuple[Any, set[str | None]]] = {}
+    containers: dict[tuple[int, str | None], Any] = {}
+    while pending and len(found) < _MOST:
+        obj, by = pending.popleft()
         kind = type(obj)
-        if kind in _PLAIN or id(obj) in seen:
+        if kind in _PLAIN:
             continue
-        if kind in (list, tuple, dict):
-            pending += list(obj.values() if kind is dict else obj)[:_MOST]
+        if id(obj) in found:
+            found[id(obj)][1].add(by)
+        elif kind in (list, tuple, dict):
+            if (id(obj), by) in containers:
+                continue
+            containers[id(obj), by] = obj
+            pending += [(item, by) for item in list(obj.values() if kind is dict else obj)[:_MOST]]
         elif is_followed_past(obj):
-            seen[id(obj)] = obj
-            for name, value in Attributes(obj).before.items():
-                yield obj, name, value
-                pending.append(value)
+            found[id(obj)] = obj, {by}
+            pending += [(value, name) for name, value in Attributes(obj).before.items()]
+    for obj, ways in found.values():
+        for name, value in Attributes(obj).before.items():
+            yield Attribute(obj, name, ways), value
 
 
 def is_followed_past(value: Any) -> bool:
@@ -185,6 +214,11 @@ def is_followed_past(value: Any) -> bool:
 def bound_self(function: Any) -> list[Any]:
     """The object that a method is bound to."""
     return [function.__self__] if type(function) is MethodType else []
+
+
+def _runs_unnamed(name: str) -> bool:
+    """Whether a method runs without its name in the code: ``obj()``, ``obj[i]``, ``a @ b``."""
+    return name.startswith("__") and name.endswith("__") and name not in _SELDOM
 
 
 def _is_method(function: FunctionType, cls: type) -> bool:

@@ -14,7 +14,15 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._attribute_reads import AttributeName, Code, attributes_near, bound_self, is_followed_past, run_by
+from ._attribute_reads import (
+    Attribute,
+    AttributeName,
+    Code,
+    attributes_near,
+    bound_self,
+    is_followed_past,
+    run_by,
+)
 from ._blocks import Block, Variable, called, may_hold, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
@@ -50,10 +58,10 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
     values = [name.value() for name in names]
     for name, value in zip(names, values, strict=True):
         _refuse_reads(recording, written, first_write, name, value)
-    for obj, attribute, value in _attributes_of(recording, values):
+    for attribute, value in _attributes_of(recording, values):
         if written.within(value):
-            name_of_attribute = AttributeName(obj, attribute, value, _code_of(recording))
-            _refuse_reads(recording, written, first_write, name_of_attribute, value)
+            as_name = AttributeName(attribute, value, _code_of(recording))
+            _refuse_reads(recording, written, first_write, as_name, value)
 
 
 def _refuse_reads(
@@ -126,17 +134,19 @@ def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
 def _classes_of(recording: Any) -> set[type]:
     """The classes of objects that the recording has met, and of those that its function was given."""
     args, kwargs = recording.called_with
-    given = {type(value) for value in (*args, *kwargs.values()) if is_followed_past(value)}
+    met = (attributes.obj for attributes in recording.containers.bystanders.values())
+    given = {type(value) for value in (*args, *kwargs.values(), *met) if is_followed_past(value)}
     return given.union(type(record.obj) for record in recording.log.values())
 
 
-def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Any, str, Any]]:
+def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Attribute, Any]]:
     """The attributes of objects that the recording does not follow."""
     function = recording.function
     if function is None or type(function) is Block:
         return ()
     args, kwargs = recording.called_with
-    met = [attributes.obj for attributes in recording._attributes()]
+    known = (*recording._attributes(), *recording.containers.bystanders.values())
+    met = [attributes.obj for attributes in known]
     return attributes_near([*bound_self(function), *args, *kwargs.values(), *met, *values])
 
 

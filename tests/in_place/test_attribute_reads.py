@@ -189,3 +189,142 @@ def test_what_runs_only_when_an_object_is_made_reads_nothing():
     recorder = Recorder(World(np.zeros(3)))
     assert mt.grad(recorder.loss)(2.0) == 16.0
     assert mt.grad(lambda x: recorder.loss(x) * 2)(2.0) == 32.0
+
+
+class Gauge:
+    """Undecorated, and read by calls, indices and operators, which have no name in the code."""
+
+    def __init__(self, pos):
+        self.pos = pos
+
+    def __call__(self):
+        return np.sum(self.pos)
+
+    def __getitem__(self, i):
+        return self.pos[i]
+
+    def __matmul__(self, other):
+        return np.sum(self.pos * other)
+
+    @property
+    def first(self):
+        return self.pos[0]
+
+    def norm(self):
+        return np.sum(self.pos**2)
+
+
+@mt.differentiable
+class Watched(World):
+    gauge: object
+
+
+@pytest.mark.parametrize(
+    "read", [lambda gauge: gauge(), lambda gauge: gauge[0], lambda gauge: gauge @ np.ones(3)]
+)
+def test_methods_that_run_without_their_name_are_looked_at(read):
+    world = World(np.zeros(3))
+    gauge = Gauge(world.pos)
+
+    def loss(x):
+        world.push(x)
+        return read(gauge) + x
+
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Gauge\.pos`"):
+        mt.grad(loss)(2.0)
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Gauge\.pos`"):
+        mt.jvp(loss, (2.0,), (1.0,))
+
+
+@pytest.mark.parametrize("read", [lambda world: world.gauge.first, lambda world: world.gauge.norm()])
+def test_methods_of_an_undecorated_object_in_a_field_are_looked_at(read):
+    pos = np.zeros(3)
+    world = Watched(pos, Gauge(pos))
+
+    def loss(world, x):
+        world.push(x)
+        return read(world) + x
+
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Gauge\.pos`"):
+        mt.grad(loss, argnums=1)(world, 2.0)
+    assert (pos == 0.0).all()
+
+
+def test_an_undecorated_object_in_a_field_whose_methods_are_not_called_does_no_harm():
+    pos = np.zeros(3)
+    world = Watched(pos, Gauge(pos))
+
+    def loss(world, x):
+        world.push(x)
+        return world.energy()
+
+    assert mt.grad(loss, argnums=1)(world, 2.0) == 16.0
+
+
+class Monitor:
+    """Holds a gauge that its loss does not ask."""
+
+    def __init__(self, world):
+        self.world = world
+        self.gauges = [Gauge(world.pos)]
+
+    def loss(self, x):
+        self.world.push(x)
+        return self.world.energy()
+
+    def shown(self, x):
+        self.world.push(x)
+        return sum(gauge() for gauge in self.gauges) * x
+
+
+def test_objects_that_the_code_does_not_name_are_not_called_by_it():
+    monitor = Monitor(World(np.zeros(3)))
+    assert mt.grad(monitor.loss)(2.0) == 16.0
+    assert monitor.gauges[0]() == 4.0
+    with pytest.raises(
+        mt.InPlaceError, match=r"Gauge\.__call__, line \d+ reads it by the plain name `Gauge\.pos`"
+    ):
+        mt.grad(monitor.shown)(2.0)
+
+
+class Plotter:
+    """Has a method that is called as one of the captured object's."""
+
+    def __init__(self, world):
+        self.data = world.pos
+        self.sums = []
+
+    def push(self, x):
+        self.sums.append(self.data.sum() * x)
+
+
+class Plotted:
+    def __init__(self, world):
+        self.world = world
+        self.plotter = Plotter(world)
+        self.all = [self.plotter]
+        self.all.append(self.all)
+
+    def loss(self, x):
+        self.world.push(x)
+        return self.world.energy()
+
+    def by_one_name(self, x):
+        self.world.push(x)
+        self.plotter.push(x)
+        return self.world.energy()
+
+    def by_another_name(self, x):
+        self.world.push(x)
+        self.all[0].push(x)
+        return self.world.energy()
+
+
+def test_a_method_that_is_called_like_another_ones_does_no_harm_if_its_object_is_not_named():
+    plotted = Plotted(World(np.zeros(3)))
+    assert mt.grad(plotted.loss)(2.0) == 16.0
+    for loss in (plotted.by_one_name, plotted.by_another_name):
+        with pytest.raises(
+            mt.InPlaceError, match=r"Plotter\.push, line \d+ reads it by the plain name `Plotter\.data`"
+        ):
+            mt.grad(loss)(2.0)
