@@ -6,6 +6,7 @@ of the object's class, of ``sim.pos`` where `sim` stands for the object, and, if
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,11 +16,13 @@ from typing import Any, Final, NamedTuple
 from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._reached import UNSET, Read, read_by
+from ._reached import UNSET, Read, items_of, read_by
 from ._states import kind_of
 
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some
-_PLAIN: Final = frozenset({*ARRAYS, float, int, bool, str, type(None), FunctionType, type})
+FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
+_DATA: Final = frozenset({*ARRAYS, float, int, bool, str, type(None)})
+_PLAIN: Final = frozenset({*_DATA, FunctionType, type})
 # Methods that are part of every class, and that seldom run in a recording on an object that was there before.
 _SELDOM: Final = frozenset(
     f"__{name}__"
@@ -60,6 +63,15 @@ class Code(NamedTuple):
     called: Any  # the recorded function
     variables: dict[str, Any]  # its parameters
     fields: frozenset[str]  # the names of fields of captured objects
+
+    def names(self) -> set[str]:
+        """The names of globals and attributes that stand in it."""
+        return {
+            name
+            for function in self.functions
+            for inner in with_inner(function.__code__)
+            for name in inner.co_names
+        }
 
     def value_of(self, function: FunctionType, load: Load) -> Any:
         """What a name stands for in a function; UNSET if that is not known."""
@@ -130,11 +142,7 @@ class AttributeName:
     @property
     def _may_be_used(self) -> bool:
         """Whether the code may get at the object, to call it or a method of it."""
-        return None in self._ways or any(
-            not self._ways.isdisjoint(inner.co_names)
-            for function in self._code.functions
-            for inner in with_inner(function.__code__)
-        )
+        return None in self._ways or not self._ways.isdisjoint(self._code.names())
 
     def _rest(self, value: Any, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
         """Which attributes are taken of the value of this one, if it is among those that are taken of another value."""
@@ -176,7 +184,7 @@ def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable
         if id(function) not in found:
             found[id(function)] = function
             for inner in with_inner(function.__code__):
-                for name in inner.co_names:
+                for name in (*inner.co_names, *inner.co_freevars):
                     pending += named.pop(name, ())
     return list(found.values())
 
@@ -184,7 +192,7 @@ def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable
 def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Attribute, Any]]:
     """Attributes of objects that are not captured, to which some values lead, with their values; the near first."""
     pending: deque[tuple[Any, str | None]] = deque((root, None) for root in roots)
-    found: dict[int, tuple[Any, set[str | None]]] = {}
+    found: dict[int, tuple[Any, set[str | None], dict[str, Any]]] = {}
     containers: dict[tuple[int, str | None], Any] = {}
     while pending and len(found) < _MOST:
         obj, by = pending.popleft()
@@ -198,12 +206,22 @@ def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Attribute, Any]]:
                 continue
             containers[id(obj), by] = obj
             pending += [(item, by) for item in list(obj.values() if kind is dict else obj)[:_MOST]]
+        elif kind is MethodType:
+            pending.append((obj.__self__, by))
         elif is_followed_past(obj):
-            found[id(obj)] = obj, {by}
-            pending += [(value, name) for name, value in Attributes(obj).before.items()]
-    for obj, ways in found.values():
-        for name, value in Attributes(obj).before.items():
+            now = Attributes(obj).before
+            found[id(obj)] = obj, {by}, now
+            pending += [(value, name) for name, value in now.items() if type(value) not in _PLAIN]
+    for obj, ways, now in found.values():
+        for name, value in now.items():
             yield Attribute(obj, name, ways), value
+
+
+def functions_in(value: Any) -> list[Any]:
+    """A value, if it is a function, or the functions in a container."""
+    if type(value) in _DATA:
+        return []
+    return [each for each in (value, *items_of(value)[:_MOST]) if issubclass(type(each), FUNCTIONS)]
 
 
 def is_followed_past(value: Any) -> bool:

@@ -7,32 +7,42 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterable, Sequence
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
 from ._attribute_reads import (
+    FUNCTIONS,
     Attribute,
     AttributeName,
     Code,
     attributes_near,
     bound_self,
+    functions_in,
     is_followed_past,
     run_by,
 )
 from ._blocks import Block, Variable, called, may_hold, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._reached import HOLDERS, DefaultName, Name, Read, called_code, items_of, reached_by
+from ._reached import (
+    HOLDERS,
+    DefaultName,
+    Name,
+    Reached,
+    Read,
+    called_code,
+    items_of,
+    reached_by,
+    reached_by_all,
+)
 from ._shadow import check_shadow, share_memory
 from ._structure import WorkingCopy
 from ._traced import TracedArray
 from ._views import root_of
 
-_FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
 _MOST: Final = 1000  # items of a container that are looked at
 _DEEPEST: Final = 50  # calls between the recorded function and a write that are looked at
 
@@ -58,9 +68,13 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
     values = [name.value() for name in names]
     for name, value in zip(names, values, strict=True):
         _refuse_reads(recording, written, first_write, name, value)
-    for attribute, value in _attributes_of(recording, values):
+    attributes = list(_attributes_of(recording, values))
+    held = _reached_by_held(recording, attributes)
+    for name in () if held is None else held.looked_into:
+        _refuse_reads(recording, written, None, name, name.value())
+    for attribute, value in attributes:
         if written.within(value):
-            as_name = AttributeName(attribute, value, _code_of(recording))
+            as_name = AttributeName(attribute, value, _code_of(recording, held))
             _refuse_reads(recording, written, first_write, as_name, value)
 
 
@@ -146,16 +160,45 @@ def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Attr
         return ()
     args, kwargs = recording.called_with
     known = (*recording._attributes(), *recording.containers.bystanders.values())
-    met = [attributes.obj for attributes in known]
+    met = [*(attributes.obj for attributes in known), *_functions_in_fields(recording)]
     return attributes_near([*bound_self(function), *args, *kwargs.values(), *met, *values])
 
 
-def _code_of(recording: Any) -> Code:
-    """The code that may read what a recording wrote."""
+def _functions_in_fields(recording: Any) -> list[Any]:
+    """The functions that lie in fields which were read or written."""
+    values = [value for record in recording.log.values() for value in record.values.values()]
+    return [each for value in values for each in functions_in(value)]
+
+
+def _reached_by_held(recording: Any, attributes: list[tuple[Attribute, Any]]) -> Reached | None:
+    """What functions reach that are called by no name: those that lie in fields, and in attributes which the code names."""
+    if recording.function is None or type(recording.function) is Block:
+        return None
+    held = _functions_in_fields(recording)
+    if not (held or attributes):
+        return None
+    classes = _classes_of(recording)
+    known = reached_by(recording.function, classes).attributes
+    functions = [
+        (attribute.name, each)
+        for attribute, value in attributes
+        if attribute.name in known
+        for each in functions_in(value)
+    ]
+    if functions:
+        names = _code_of(recording).names()
+        held += [each for name, each in functions if name in names]
+    return reached_by_all(held, classes, frozenset(), frozenset({""})) if held else None
+
+
+def _code_of(recording: Any, held: Reached | None = None) -> Code:
+    """The code that may read what a recording wrote; `held` is reached by functions that are called by no name."""
     function = recording.function
     reached = reached_by(function, classes=_classes_of(recording))
     functions = [each for reference in reached.functions if (each := reference()) is not None]
     functions = run_by(called_code(function), functions, reached.program)
+    if held is not None:
+        functions += [each for reference in held.functions if (each := reference()) is not None]
     fields = frozenset(
         name for record in recording.log.values() for name in (*record.entries, *record.values)
     )
@@ -173,7 +216,7 @@ def _callables(arguments: tuple[list[Any], dict[str, Any]]) -> list[Any]:
     args, kwargs = arguments
     given = [*args, *kwargs.values()]
     given += [item for value in given if type(value) not in ARRAYS for item in items_of(value)[:_MOST]]
-    return [value for value in given if issubclass(type(value), _FUNCTIONS)]
+    return [value for value in given if issubclass(type(value), FUNCTIONS)]
 
 
 class _Written:

@@ -328,3 +328,86 @@ def test_a_method_that_is_called_like_another_ones_does_no_harm_if_its_object_is
             mt.InPlaceError, match=r"Plotter\.push, line \d+ reads it by the plain name `Plotter\.data`"
         ):
             mt.grad(loss)(2.0)
+
+
+class Notified:
+    """Undecorated, with callbacks that its loss calls, or does not."""
+
+    def __init__(self, world, *callbacks):
+        self.world = world
+        self.callbacks = [*callbacks]
+        self.sums = []
+
+    def loss(self, x):
+        self.world.push(x)
+        for callback in self.callbacks:
+            self.sums.append(callback())
+        return self.world.energy()
+
+    def silent(self, x):
+        self.world.push(x)
+        return self.world.energy()
+
+
+class Tally:
+    def __init__(self, world):
+        self.data = world.pos
+        self.world = world
+
+    def count(self):
+        return float(self.data.sum())
+
+    def rightly(self):
+        return float(mt.primal(self.world.pos).sum())
+
+
+def test_callbacks_that_an_undecorated_object_holds_are_looked_at():
+    world = World(np.zeros(3))
+    pos, tally = world.pos, Tally(world)
+    for callback, name in ((tally.count, r"Tally\.data"), (lambda: float(pos.sum()), "pos")):
+        notified = Notified(world, callback)
+        with pytest.raises(mt.InPlaceError, match=rf"reads it by the plain name `{name}`"):
+            mt.grad(notified.loss)(2.0)
+        assert mt.grad(notified.silent)(2.0) == 16.0
+    notified = Notified(world, tally.rightly)
+    assert mt.grad(notified.loss)(2.0) == 16.0
+    assert notified.sums == [4.0]
+
+
+@mt.differentiable
+class Observed(World):
+    observers: list
+    last: object = None
+
+    def notify(self):
+        return [observer() for observer in self.observers]
+
+
+def test_functions_that_a_field_holds_are_looked_at():
+    pos = np.zeros(3)
+
+    def loss(world, x):
+        world.push(x)
+        return world.energy() + x * sum(world.notify())
+
+    gradient = mt.grad(loss, argnums=1)
+    for observer in (lambda: np.sum(pos), Tally(World(pos)).count):
+        with pytest.raises(mt.InPlaceError, match="reads it by the plain name"):
+            gradient(Observed(pos, [observer]), 2.0)
+    world = Observed(pos, [lambda: np.sum(world.pos)])
+    assert gradient(world, 2.0) == 16.0 + 8.0
+
+
+def test_a_function_that_is_called_by_the_name_of_a_closure_is_looked_at():
+    gauge = Gauge(np.zeros(3))
+    world = World(gauge.pos)
+
+    def read():
+        return gauge.norm()
+
+    def loss(x):
+        world.push(x)
+        return read() * x
+
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Gauge\.pos`"):
+        mt.grad(loss)(2.0)
