@@ -7,16 +7,16 @@ of the object's class, of ``sim.pos`` where `sim` stands for the object, and, if
 from __future__ import annotations
 
 import functools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._reached import UNSET, Read, items_of, read_by
+from ._reached import UNSET, Read, home_of, items_of, read_by
 from ._states import kind_of
 
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some
@@ -184,7 +184,7 @@ def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable
         if id(function) not in found:
             found[id(function)] = function
             for inner in with_inner(function.__code__):
-                for name in (*inner.co_names, *inner.co_freevars):
+                for name in {*inner.co_names, *inner.co_freevars} - _of_modules(inner, function):
                     pending += named.pop(name, ())
     return list(found.values())
 
@@ -232,6 +232,19 @@ def is_followed_past(value: Any) -> bool:
 def bound_self(function: Any) -> list[Any]:
     """The object that a method is bound to."""
     return [function.__self__] if type(function) is MethodType else []
+
+
+def _of_modules(code: CodeType, function: FunctionType) -> set[str]:
+    """Names that stand in the code for attributes of modules alone, as `log` in ``np.log(x)``: no method has them."""
+    loads = loads_of(code)
+    count: Counter[str] = Counter()
+    for load, before, name in loads.taken:
+        value = function.__globals__.get(load.name) if load.kind == GLOBAL else None
+        for attribute in before:
+            value = vars(value).get(attribute) if type(value) is ModuleType else None
+        if type(value) is ModuleType and home_of(str(getattr(value, "__file__", None) or "")) != "":
+            count[name] += 1
+    return {name for name, times in count.items() if times == loads.mentions[name]}
 
 
 def _runs_unnamed(name: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dis
 import sys
 import weakref
+from collections import Counter
 from types import CodeType
 from typing import Any, Final
 
@@ -103,7 +104,18 @@ class Load:
 class Loads:
     """What a code object loads and stores, without the code objects within it."""
 
-    __slots__ = ("_blocks", "attributes", "calls", "loads", "loops", "own", "stored", "within")
+    __slots__ = (
+        "_blocks",
+        "attributes",
+        "calls",
+        "loads",
+        "loops",
+        "mentions",
+        "own",
+        "stored",
+        "taken",
+        "within",
+    )
 
     def __init__(self, code: CodeType) -> None:
         self.loads: list[Load] = []
@@ -114,6 +126,9 @@ class Loads:
         self.calls: list[tuple[int, Any]] = []
         self._blocks: dict[int, tuple[int, dict[tuple[str, str], list[Load]], list[CodeType]]] = {}
         self.attributes = frozenset(code.co_names)  # among others
+        self.mentions: Counter[str] = Counter()  # how many instructions have a name
+        # Loads of which an attribute is taken, with the attributes before it, and its name.
+        self.taken: list[tuple[Load, tuple[str, ...], str]] = []
         self.within: list[tuple[int, CodeType]] = []  # with the offset at which each is loaded
         _Follower(self).follow(code)
 
@@ -171,6 +186,9 @@ class _Follower:
         """Note what a code object loads and stores."""
         instructions = list(dis.get_instructions(code))
         explaining = explanations(instructions)
+        self.found.mentions.update(
+            each.argval for each in instructions if type(each.argval) is str and each.opname != "LOAD_CONST"
+        )
         for instruction in instructions:
             if instruction.is_jump_target:
                 self.stack.clear()
@@ -256,6 +274,8 @@ class _Follower:
         """Let something of a value take its place, and that of the `count` - 1 values above it."""
         value = self._take(count)[0]
         if value is not None:
+            if count == 1 and what != ITERATOR:
+                self.found.taken.append((value, value.attributes, what))
             if what == ITEM and ITEM not in value.attributes:
                 value.key = self._constant
             value.attributes += (what,)

@@ -411,3 +411,32 @@ def test_a_function_that_is_called_by_the_name_of_a_closure_is_looked_at():
 
     with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Gauge\.pos`"):
         mt.grad(loss)(2.0)
+
+
+class Logged:
+    """Has methods that are called like functions of NumPy's."""
+
+    def __init__(self, world):
+        self.world = world
+        self.pos = world.pos
+
+    def log(self):
+        return self.pos.sum()
+
+    def norm(self):
+        return self.pos.sum()
+
+    def loss(self, x):
+        self.world.push(x)
+        return np.log(np.linalg.norm(self.world.pos)) * x
+
+    def logged(self, x):
+        self.world.push(x)
+        return np.log(self.log()) * x
+
+
+def test_functions_of_a_module_are_no_methods():
+    logged = Logged(World(np.zeros(3)))
+    assert np.isclose(mt.grad(logged.loss)(2.0), np.log(4.0) + 1.0)
+    with pytest.raises(mt.InPlaceError, match=r"reads it by the plain name `Logged\.pos`"):
+        mt.grad(logged.logged)(2.0)
