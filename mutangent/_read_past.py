@@ -278,10 +278,13 @@ def _error(
     through = place or "an argument or a container"
     instead = f"the object, as {place}" if place else "the argument, or the object that holds it"
     holder = "" if value is held else f", {type_name(value)} that holds it"
+    as_property = (
+        ", or make the attribute a property that returns the field" if type(name) is AttributeName else ""
+    )
     rest = (
         f"in the recording, through {through}, and {read} reads it by the plain name `{name.name}`{holder}. Until the "
         "recording ends a plain name shows what was there before, so that the gradient would be wrong. Read it there "
-        f"through {instead}, or let the plain name stand for a copy."
+        f"through {instead}, or let the plain name stand for a copy{as_property}."
     )
     if is_array(held):
         return InPlaceError(f"{describe(held)} was written in place {rest}")
