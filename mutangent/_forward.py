@@ -66,7 +66,7 @@ class Pusher:
         shape: tuple[int, ...],
         dtype: Any,
         value: Any,
-        _operands: Any,
+        operands: Any,
     ) -> Array | None:
         """The tangent of the result of one operation; None if none of its operands has one."""
         tangent = self._push(rule, parents, saved, Spec(shape, dtype), value)
@@ -78,7 +78,7 @@ class Pusher:
         if rule is UNPACK:
             return self._kinks.mark(tangent) if self._have_kinks else tangent
         if self._kinks.marked or (type(rule) is Rule and rule.kink is not None):
-            return self._kinks.follow(rule, parents, saved, value, tangent)
+            return self._kinks.follow(rule, parents, saved, value, tangent, operands)
         return tangent
 
     # A derivative that is truly infinite, of sqrt at 0, is no accident to be warned of.
@@ -87,7 +87,9 @@ class Pusher:
         if type(rule) is Rule:
             if rule.kind == "elementwise":
                 is_strict = (
-                    self._kinks.marked and rule.forward is not rule.expressions and self._kinks.has(parents)
+                    self._kinks.marked
+                    and rule.forward is not rule.expressions
+                    and self._kinks.has(parents, squares=False)
                 )
                 return push_elementwise(parents, saved, rule.expressions if is_strict else rule.forward)
             return push_function(rule, parents, saved, spec)

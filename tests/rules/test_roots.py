@@ -108,6 +108,11 @@ def doubled_rule(x):
     return 2 * x, lambda y_bar: (2 * y_bar,)
 
 
+def squared_matrix(x):
+    matrix = np.stack([np.stack([x, x + 1]), np.stack([x * 0, x * 0])])
+    return matrix @ matrix
+
+
 KINKED = {
     "modulus": np.abs,
     "fabs": np.fabs,
@@ -128,6 +133,10 @@ KINKED = {
     "one of two results": lambda x: np.split(np.abs(x)[:2], 2)[0],
     "result of a user's rule": lambda x: doubled(np.abs(x)),
     "exponential": lambda x: np.exp(np.abs(x)) - 1,
+    "difference of squares": lambda x: (1 + np.abs(x)) ** 2 - 1,
+    "sum of a square and a number": lambda x: np.square(1 + np.abs(x)) + -1.0,
+    "sum over squares": lambda x: np.sum(np.stack([(1 + np.abs(x)) ** 2, -np.ones_like(x)]), axis=0),
+    "square of a matrix": lambda x: squared_matrix(np.abs(x)[0])[0, 1],
     "maximum": lambda x: np.maximum(np.abs(x), 0),
 }
 OPEN_AT_0 = {
