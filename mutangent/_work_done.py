@@ -105,7 +105,7 @@ class _Notes:
         elif kind is int or kind is bool or kind is str or value is None:
             self.exact.append(value)
         elif kind is slice:
-            self.exact += (value.start, value.stop, value.step)
+            self.note((value.start, value.stop, value.step), most)
         elif kind is TracedArray:
             self.note(primal(value), most)
         elif issubclass(kind, np.generic):

@@ -173,6 +173,14 @@ def test_other_numbers_with_the_same_result_are_found(f, x, numbers):
     np.testing.assert_array_equal(mt.grad(again)(x), mt.grad(lambda x: f(x, c))(x))
 
 
+def test_a_slice_may_have_an_array_of_one_integer_for_a_bound():
+    f = lambda x: np.sum(x[np.array(1) :] ** 2)
+    np.testing.assert_array_equal(mt.grad(mt.checkpoint(f))(np.ones(3)), [0, 2, 2])
+    changing = Changing(np.array(0), np.array(1))
+    with pytest.raises(mt.CheckpointError, match="though with the same result"):
+        mt.grad(mt.checkpoint(lambda x: np.sum(x[changing() :][-1])))(np.ones(3))
+
+
 def test_rounding_is_no_other_number():
     changing = Changing(0.1 + 0.2, 0.3)
     assert mt.grad(mt.checkpoint(lambda x: x * changing()))(0.0) == pytest.approx(0.3)
