@@ -25,34 +25,12 @@ _DATA: Final = frozenset({*ARRAYS, float, int, bool, str, type(None)})
 _PLAIN: Final = frozenset({*_DATA, FunctionType, type})
 # Methods that are part of every class, and that seldom run in a recording on an object that was there before.
 _SELDOM: Final = frozenset(
-    f"__{name}__"
-    for name in (
-        *(
-            "init",
-            "new",
-            "post_init",
-            "attrs_post_init",
-            "pre_init",
-            "init_subclass",
-            "del",
-            "repr",
-            "str",
-            "format",
-        ),
-        *(
-            "eq",
-            "ne",
-            "hash",
-            "reduce",
-            "reduce_ex",
-            "getstate",
-            "setstate",
-            "copy",
-            "deepcopy",
-            "sizeof",
-            "dir",
-        ),
-    )
+    {
+        *("__init__", "__new__", "__pre_init__", "__post_init__", "__attrs_post_init__", "__init_subclass__"),
+        *("__attrs_pre_init__", "__del__", "__repr__", "__str__", "__format__", "__dir__", "__sizeof__"),
+        *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__"),
+        *("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+    }
 )
 
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ._fields import MISSING
+from ._reached import HEAP_TYPE
 
 # Objects of these libraries stand for what the computer does, such as threads, queues and files, or for derivatives.
 OTHERS: Final = (sys.stdlib_module_names - {"collections", "types"}) | {"mutangent"}
 # Their classes are no places where a program keeps a state.
 _CLOSED: Final = sys.stdlib_module_names | {"attr", "attrs", "cupy", "mutangent", "numpy"}
-HEAP_TYPE: Final = 1 << 9  # a flag of classes that are made by a statement
 # By a class, how many attributes it had and the names of those that are data; no names for a class that is not the user's.
 _known: Final[WeakKeyDictionary[type, tuple[int, tuple[str, ...]]]] = WeakKeyDictionary()
 

@@ -25,12 +25,11 @@ from ._arrays import ARRAYS, describe
 from ._errors import InPlaceError
 from ._live_names import is_read_later
 from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._reached import UNSET, read_by
+from ._reached import UNSET, items_of, read_by
 from ._readers import is_ours, names_of
 from ._references import ALONE, COUNTS_REFERENCES
 
 _DEEPEST: Final = 50  # functions that are looked at
-_HOLDERS: Final = (list, tuple, dict)
 _MOST: Final = 1000  # items of a container that are looked at
 
 
@@ -63,13 +62,11 @@ def refuse_local_reader(handle: Any, views: int, recording: Any) -> None:
 
 def _leads_to(value: Any, array: Any) -> bool:
     """Whether a value is an array, a view of it, or a container with such in it."""
-    kind = type(value)
-    if kind in ARRAYS:
+    if type(value) in ARRAYS:
         return value is array or value.base is array
-    if kind not in _HOLDERS or len(value) > _MOST:
-        return False
-    items = value.values() if kind is dict else value
-    return any(type(item) in ARRAYS and (item is array or item.base is array) for item in items)
+    return any(
+        type(item) in ARRAYS and (item is array or item.base is array) for item in items_of(value)[:_MOST]
+    )
 
 
 def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameType) -> None:

@@ -58,7 +58,7 @@ PROGRAM: Final = (
     ModuleType,
     type(np.sum),
 )
-_MADE_BY_A_STATEMENT: Final = 1 << 9  # of classes; Py_TPFLAGS_HEAPTYPE
+HEAP_TYPE: Final = 1 << 9  # a flag of classes that are made by a statement
 # Attributes that tell no more of an array than its shape, methods that write into it, and those that make something new.
 _OF_SHAPE: Final = frozenset({"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"})
 _PUT: Final = frozenset(
@@ -372,7 +372,7 @@ def _reached_from(
     attributes: frozenset[str],
     homes: frozenset[str | None],
 ) -> Reached:
-    classes = [cls for cls in classes if cls.__flags__ & _MADE_BY_A_STATEMENT]
+    classes = [cls for cls in classes if cls.__flags__ & HEAP_TYPE]
     wanted = frozenset(map(weakref.ref, classes))
     # Whoever dies takes what is known along, so that no other can come under his number.
     key = (tuple(map(id, functions)) or tuple(sorted(map(id, classes))), attributes, homes)
@@ -564,7 +564,7 @@ class _Search:
         """The methods of a class that may be called; the others wait until their name occurs."""
         found: list[Any] = []
         for base in cls.__mro__:
-            if not base.__flags__ & _MADE_BY_A_STATEMENT:
+            if not base.__flags__ & HEAP_TYPE:
                 continue
             found += _called_for_fields(base)
             self.classes.append(base)

@@ -27,7 +27,6 @@ import numpy as np
 from ._arrays import is_plain_array
 from ._attributes import Attributes
 from ._bindings import (
-    HEAP_TYPE,
     attributes_of_function,
     content_of,
     data_of_class,
@@ -50,6 +49,7 @@ from ._positions import (
     put_buffer,
     put_place,
 )
+from ._reached import HEAP_TYPE
 from ._structure import CODE, COPIED_BYTES, refill
 from ._tangent import NoTangent, Tangent, ZeroTangent
 from ._traced import TracedArray
