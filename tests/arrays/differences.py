@@ -88,6 +88,7 @@ NO_SUCH_NAME = (
 DIFFERENT = {
     "*other_numbers_with_the_same_result_are_found[[]a condition]": NO_COMPARISON,
     "*other_numbers_with_the_same_result_are_found[[]an array]": NO_COMPARISON,
+    "*other_numbers_with_the_same_result_are_found[[]an array in a slice]": NO_COMPARISON,
     "*other_numbers_with_the_same_result_are_found[[]a mask]": NO_COMPARISON,
     "*other_numbers_with_the_same_result_are_found[[]a single precision]": NO_COMPARISON,
     "*other_numbers_with_the_same_result_are_found[[]indices]": NO_COMPARISON,
