@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._reached import UNSET, Read, home_of, items_of, read_by
+from ._plain_names import UNSET, Read, items_of, read_by
+from ._reached import home_of
 from ._states import kind_of
 
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some

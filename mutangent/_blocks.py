@@ -18,20 +18,8 @@ from typing import Any, Final
 from ._arrays import with_arrays
 from ._live_names import loads_as_given
 from ._loads import CELL, GLOBAL, Load, loads_of
-from ._reached import (
-    HOLDERS,
-    MOST,
-    PROGRAM,
-    UNSET,
-    DefaultName,
-    Name,
-    Read,
-    home_of,
-    is_users_module,
-    items_of,
-    reached_by_all,
-    read_by,
-)
+from ._plain_names import HOLDERS, PROGRAM, UNSET, DefaultName, Name, Read, items_of, read_by
+from ._reached import MOST, home_of, is_users_module, reached_by_all
 from ._references import ALONE, COUNTS_REFERENCES
 
 _LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from ._bindings import is_users_class
 from ._global_generators import BOTH, GlobalGenerators
+from ._plain_names import Name
 from ._positions import UNKNOWN, Position
-from ._reached import Name, Reached, reached_by
+from ._reached import Reached, reached_by
 from ._states import children_of, kind_of, states_of
 from ._traced import TracedArray
 

@@ -25,7 +25,7 @@ from ._arrays import ARRAYS, describe
 from ._errors import InPlaceError
 from ._live_names import is_read_later
 from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._reached import UNSET, items_of, read_by
+from ._plain_names import UNSET, items_of, read_by
 from ._readers import is_ours, names_of
 from ._references import ALONE, COUNTS_REFERENCES
 

@@ -27,17 +27,8 @@ from ._attribute_reads import (
 from ._blocks import Block, Variable, called, may_hold, names_given, without_given
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._reached import (
-    HOLDERS,
-    DefaultName,
-    Name,
-    Reached,
-    Read,
-    called_code,
-    items_of,
-    reached_by,
-    reached_by_all,
-)
+from ._plain_names import HOLDERS, DefaultName, Name, Read, items_of
+from ._reached import Reached, called_code, reached_by, reached_by_all
 from ._shadow import check_shadow, share_memory
 from ._structure import WorkingCopy
 from ._traced import TracedArray

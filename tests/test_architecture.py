@@ -33,6 +33,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_global_generators",
             "_live_names",
             "_loads",
+            "_plain_names",
             "_reached",
             "_readers",
             "_local_readers",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import mutangent as mt
-from mutangent._reached import UNSET, reached_by
+from mutangent._plain_names import UNSET
+from mutangent._reached import reached_by
 
 
 def space(source, **values):
