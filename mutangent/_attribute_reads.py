@@ -6,18 +6,21 @@ of the object's class, of ``sim.pos`` where `sim` stands for the object, and, if
 
 from __future__ import annotations
 
+import builtins
 import functools
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+import inspect
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from typing import Any, Final, NamedTuple, Protocol
 
 from ._arrays import ARRAYS
 from ._attributes import Attributes
-from ._loads import GLOBAL, Load, loads_of, with_inner
+from ._fields import CapturedField
+from ._loads import GLOBAL, ITEM, LOCAL, Load, loads_of, with_inner
 from ._plain_names import UNSET, Read, items_of, read_by
-from ._reached import home_of
+from ._reached import names_in
 from ._states import kind_of
 
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some
@@ -35,32 +38,88 @@ _SELDOM: Final = frozenset(
 )
 
 
-class Code(NamedTuple):
-    """The code that may read."""
+class Piece(Protocol):
+    """A piece of code that may read: that of a function, or of a block."""
 
-    functions: list[FunctionType]
-    called: Any  # the recorded function
-    variables: dict[str, Any]  # its parameters
-    fields: frozenset[str]  # the names of fields of captured objects
+    where: str  # what it is, in the words of an error message
 
-    def names(self) -> set[str]:
-        """The names of globals and attributes that stand in it."""
-        return {
-            name
-            for function in self.functions
-            for inner in with_inner(function.__code__)
-            for name in inner.co_names
-        }
+    def places(self) -> Iterable[tuple[CodeType, Load]]:
+        """The places at which names are loaded."""
 
-    def value_of(self, function: FunctionType, load: Load) -> Any:
-        """What a name stands for in a function; UNSET if that is not known."""
+    def value_of(self, code: CodeType, load: Load) -> Any:
+        """What a name stands for there; UNSET if that is not known."""
+
+    def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
+        """The value of a name that is called, and which attributes are taken of it."""
+
+    def own_name(self, cls: type) -> str | None:
+        """What the object is called there whose method it is, if it is one of a class."""
+
+    def mentions(self) -> set[str]:
+        """The names of globals, of a closure and of attributes that stand in it."""
+
+
+class FunctionCode:
+    """The code of a function.
+
+    Parameters
+    ----------
+    function : function
+    variables : dict
+        What is known of its parameters.
+    """
+
+    def __init__(self, function: FunctionType, variables: dict[str, Any]) -> None:
+        self.function = function
+        self.where = function.__qualname__
+        self._variables = variables
+
+    def places(self) -> Iterator[tuple[CodeType, Load]]:
+        """The places at which names are loaded."""
+        if self.function.__name__ not in _SELDOM:
+            for code in with_inner(self.function.__code__):
+                for load in loads_of(code).loads:
+                    yield code, load
+
+    def value_of(self, code: CodeType, load: Load) -> Any:
+        """What a name stands for there; UNSET if that is not known."""
         if load.kind == GLOBAL:
-            return function.__globals__.get(load.name, UNSET)
-        code = function.__code__
-        if load.name in code.co_freevars:
+            return self.function.__globals__.get(load.name, UNSET)
+        own = self.function.__code__
+        if load.name in own.co_freevars:
             with suppress(ValueError):
-                return (function.__closure__ or ())[code.co_freevars.index(load.name)].cell_contents
-        return self.variables.get(load.name, UNSET) if function is self.called else UNSET
+                return (self.function.__closure__ or ())[own.co_freevars.index(load.name)].cell_contents
+        return UNSET if load.kind == LOCAL and code is not own else self._variables.get(load.name, UNSET)
+
+    def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
+        """The value of a name that is called, and which attributes are taken of it."""
+        own = self.function.__code__
+        value = UNSET if callee.kind == LOCAL else self.value_of(own, callee)
+        if value is UNSET and callee.kind == GLOBAL:
+            value = getattr(builtins, callee.name, UNSET)
+        return value, callee.attributes
+
+    def own_name(self, cls: type) -> str | None:
+        """What the object is called there whose method it is, if it is one of a class."""
+        code = self.function.__code__
+        return code.co_varnames[0] if code.co_argcount and _is_method(self.function, cls) else None
+
+    def mentions(self) -> set[str]:
+        """The names of globals, of its closure and of attributes that stand in it."""
+        return mentioned(self.function)
+
+
+class Code:
+    """The code that may read, and the names of fields of captured objects."""
+
+    def __init__(self, pieces: Sequence[Piece], fields: frozenset[str]) -> None:
+        self.pieces = pieces
+        self.fields = fields
+
+    @functools.cached_property
+    def mentions(self) -> set[str]:
+        """The names of globals, of closures and of attributes that stand in it."""
+        return {name for piece in self.pieces for name in piece.mentions()}
 
 
 class Attribute(NamedTuple):
@@ -72,7 +131,7 @@ class Attribute(NamedTuple):
 
 
 class AttributeName:
-    """An attribute of an object, and the places at which some functions read it."""
+    """An attribute of an object, and the places at which some code reads it."""
 
     __slots__ = ("_code", "_obj", "_value", "_ways", "attribute", "name")
 
@@ -91,81 +150,103 @@ class AttributeName:
     @property
     def reads(self) -> list[Read]:
         """The places that may look into the value."""
-        found = [read for function in self._code.functions for read in self._reads_in(function)]
+        found = [read for piece in self._code.pieces for read in self._reads_in(piece)]
         return sorted(found, key=str)
 
-    def _reads_in(self, function: FunctionType) -> Iterator[Read]:
-        code = function.__code__
-        if function.__name__ in _SELDOM:
-            return
-        own = code.co_varnames[0] if code.co_argcount and _is_method(function, type(self._obj)) else None
+    def _reads_in(self, piece: Piece) -> Iterator[Read]:
+        own = piece.own_name(type(self._obj))
         may_run = own is None or self._may_be_used
-        for inner in with_inner(code):
-            for load in loads_of(inner).loads:
-                if self.attribute not in load.attributes:
-                    continue
-                is_own = load.kind != GLOBAL and load.name == own
-                if is_own and not may_run:
-                    continue
-                start = self._obj if is_own else self._code.value_of(function, load)
-                if start is not UNSET:
-                    rest = self._rest(start, load.attributes)
-                elif self.attribute in self._code.fields:
-                    continue  # it may be a field
-                else:
-                    rest = load.attributes[load.attributes.index(self.attribute) + 1 :]
-                read = None if rest is None else read_by(load, rest, function.__qualname__, inner, _unknown)
-                if read is not None:
-                    yield read
+        for code, load in piece.places():
+            if self.attribute not in load.attributes:
+                continue
+            is_own = load.kind != GLOBAL and load.name == own
+            if is_own and not may_run:
+                continue
+            start = self._obj if is_own else piece.value_of(code, load)
+            rest = self._rest(start, load) if start is not UNSET else self._rest_of_any(load.attributes)
+            read = None if rest is None else read_by(load, rest, piece.where, code, piece.given_to)
+            if read is not None:
+                yield read
 
     @property
     def _may_be_used(self) -> bool:
         """Whether the code may get at the object, to call it or a method of it."""
-        return None in self._ways or not self._ways.isdisjoint(self._code.names())
+        return None in self._ways or not self._ways.isdisjoint(self._code.mentions)
 
-    def _rest(self, value: Any, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Which attributes are taken of the value of this one, if it is among those that are taken of another value."""
-        for k, name in enumerate(attributes):
+    def _rest(self, value: Any, load: Load) -> tuple[str, ...] | None:
+        """Which attributes are taken of the value of this one, where it is among those of another value; else None."""
+        key = load.key
+        for k, name in enumerate(load.attributes):
             if value is self._obj and name == self.attribute:
-                return attributes[k + 1 :]
-            try:
-                value = object.__getattribute__(value, name)
-            except AttributeError:
-                return None
+                return load.attributes[k + 1 :]
+            value = _step(value, name, key)
+            key = None if name == ITEM else key  # it is that of the first item
+            if value is UNSET:
+                return self._rest_of_any(load.attributes[k + 1 :])
         return None
 
+    def _rest_of_any(self, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Those that are taken of the attribute, of whatever object it may be."""
+        if self.attribute not in attributes or self.attribute in self._code.fields:
+            return None  # it may be a field
+        return attributes[attributes.index(self.attribute) + 1 :]
 
-def run_by(code: CodeType | None, functions: list[FunctionType], names: Iterable[Any]) -> list[FunctionType]:
-    """Those of some functions that one of them may run, by the names in its code, and not only when an object is made.
+
+def _step(value: Any, name: str, key: Any) -> Any:
+    """The value of an attribute, or of an item; UNSET if code would have to run to tell it."""
+    if name == ITEM:
+        is_known = type(key) is int and type(value) in (list, tuple) and -len(value) <= key < len(value)
+        return value[key] if is_known or (type(value) is dict and key in value) else UNSET
+    found = inspect.getattr_static(value, name, UNSET)
+    if type(found) is MemberDescriptorType or type(found) is CapturedField:
+        with suppress(AttributeError):
+            return found.__get__(value, type(value))
+        return UNSET
+    return UNSET if hasattr(type(found), "__get__") else found
+
+
+def run_by(
+    functions: list[FunctionType], first: list[FunctionType], named: set[str], program: Iterable[Any]
+) -> list[FunctionType]:
+    """Those of some functions that a piece of code may run, and not only when an object is made.
 
     Parameters
     ----------
-    code : CodeType
-        Where it begins; all functions are returned if none of them has it.
     functions : list of function
-    names : iterable of Name
+    first : list of function
+        Those that it certainly runs.
+    named : set of str
+        The names of globals and attributes in it.
+    program : iterable of Name
         Names of parts of the program, which may stand for functions that are called otherwise.
     """
-    named: dict[str, list[FunctionType]] = {}
+    by_name: dict[str, list[FunctionType]] = {}
     for function in functions:
-        named.setdefault(function.__name__, []).append(function)
-    for name in names:
+        by_name.setdefault(function.__name__, []).append(function)
+    for name in program:
         value = name.value()
         if type(value) is FunctionType and value.__name__ != name.name:
-            named.setdefault(name.name, []).append(value)
-    pending = [function for function in functions if function.__code__ is code]
-    if not pending:
-        return functions
-    pending += [function for function in functions if _runs_unnamed(function.__name__)]
+            by_name.setdefault(name.name, []).append(value)
+    pending = [*first, *(function for function in functions if _runs_unnamed(function.__name__))]
+    pending += [function for name in named for function in by_name.pop(name, ())]
     found: dict[int, FunctionType] = {}
     while pending:
         function = pending.pop()
         if id(function) not in found:
             found[id(function)] = function
-            for inner in with_inner(function.__code__):
-                for name in {*inner.co_names, *inner.co_freevars} - _of_modules(inner, function):
-                    pending += named.pop(name, ())
+            for name in mentioned(function):
+                pending += by_name.pop(name, ())
     return list(found.values())
+
+
+def mentioned(function: FunctionType) -> set[str]:
+    """The names of globals, of its closure and of attributes that stand in a function's code."""
+    value_of = function.__globals__.get
+    return {
+        name
+        for code in with_inner(function.__code__)
+        for name in names_in(code, loads_of(code).whole, value_of)
+    }
 
 
 def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Attribute, Any]]:
@@ -213,19 +294,6 @@ def bound_self(function: Any) -> list[Any]:
     return [function.__self__] if type(function) is MethodType else []
 
 
-def _of_modules(code: CodeType, function: FunctionType) -> set[str]:
-    """Names that stand in the code for attributes of modules alone, as `log` in ``np.log(x)``: no method has them."""
-    loads = loads_of(code)
-    count: Counter[str] = Counter()
-    for load, before, name in loads.taken:
-        value = function.__globals__.get(load.name) if load.kind == GLOBAL else None
-        for attribute in before:
-            value = vars(value).get(attribute) if type(value) is ModuleType else None
-        if type(value) is ModuleType and home_of(str(getattr(value, "__file__", None) or "")) != "":
-            count[name] += 1
-    return {name for name, times in count.items() if times == loads.mentions[name]}
-
-
 def _runs_unnamed(name: str) -> bool:
     """Whether a method runs without its name in the code: ``obj()``, ``obj[i]``, ``a @ b``."""
     return name.startswith("__") and name.endswith("__") and name not in _SELDOM
@@ -239,7 +307,3 @@ def _is_method(function: FunctionType, cls: type) -> bool:
         if getattr(member, "func", None) is function or getattr(member, "__wrapped__", None) is function:
             return True
     return False
-
-
-def _unknown(_load: Load) -> tuple[Any, tuple[str, ...]]:
-    return UNSET, ()

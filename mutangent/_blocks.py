@@ -10,16 +10,16 @@ import functools
 import inspect
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from ._arrays import with_arrays
+from ._arrays import ARRAYS, with_arrays
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, Load, loads_of
+from ._loads import CELL, GLOBAL, LOCAL, Load, Part, loads_of, with_inner
 from ._plain_names import HOLDERS, PROGRAM, UNSET, DefaultName, Name, Read, items_of, read_by
-from ._reached import MOST, home_of, is_users_module, reached_by_all
+from ._reached import MOST, home_of, is_users_module, names_in
 from ._references import ALONE, COUNTS_REFERENCES
 
 _LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)
@@ -60,46 +60,90 @@ class Variable:
 class Block:
     """The block that a frame enters, and its context manager. It holds no frame, which would hold all of its variables."""
 
-    __slots__ = ("_context", "_frame", "_start", "code")
+    __slots__ = ("_context", "_frame", "code", "start")
 
     def __init__(self, frame: FrameType, context: Any) -> None:
         self._frame = id(frame)
         self.code = frame.f_code
-        self._start = frame.f_lasti
+        self.start = frame.f_lasti
         self._context = weakref.ref(context)
 
     def is_in(self, frame: FrameType) -> bool:
         """Whether a frame is that of the block."""
         return id(frame) == self._frame and frame.f_code is self.code
 
-    def names(self, classes: Iterable[type]) -> list[Name | Variable]:
-        """The names that the block reaches, while it is left; none if it is not known which code that is.
-
-        Parameters
-        ----------
-        classes : iterable of classes
-            Of objects that it meets, whose methods it may call.
-        """
+    def look(self) -> BlockCode | None:
+        """Look at the code, while the block is left; None if it is not known which code that is."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not self.is_in(frame):
             frame = frame.f_back
-        if frame is None or frame.f_lasti <= self._start:
-            return []
+        if frame is None or frame.f_lasti <= self.start:
+            return None
         look = _Look(self.code, frame.f_globals, _Variables(frame), "the block", self._context())
-        found = loads_of(self.code)
-        loads, within = found.block(self._start, frame.f_lasti)
-        for (kind, name), of_name in loads.items():
-            look.at(kind, name, of_name, self.code)
-        pending = list(within)
-        while pending:
-            inner = pending.pop()
+        return BlockCode(self.code, self.start, loads_of(self.code).block(self.start, frame.f_lasti), look)
+
+
+class BlockCode:
+    """The code of a block: the names in it, and what they stand for."""
+
+    def __init__(self, code: CodeType, start: int, part: Part, look: _Look) -> None:
+        self.where = look.where
+        self.start = start
+        self.homes = look.homes
+        self._look = look
+        self._parts = {code: part.loads, **{each: loads_of(each).loads for each in _all_within(part.within)}}
+        # Names of globals and attributes that stand in it, but for those of attributes of modules.
+        self.named = names_in(code, part, look.global_named)
+        for inner in _all_within(part.within):
+            self.named |= names_in(inner, loads_of(inner).whole, look.global_named)
+        at: dict[tuple[str, str], list[Load]] = {}
+        for load in part.loads:
+            at.setdefault((load.kind, load.name), []).append(load)
+        for (kind, name), loads in at.items():
+            look.at(kind, name, loads, code)
+        for inner in _all_within(part.within):
             its = loads_of(inner)
             for load in its.loads:
                 if load.kind == CELL or (load.kind == GLOBAL and load.name not in its.own):
                     look.at(load.kind, load.name, [load], inner)
-            pending += [code for _, code in its.within]
-        reached = reached_by_all(look.called, {*look.classes, *classes}, found.attributes, look.homes)
-        return [*look.take(), *reached.looked_into]
+        self.variables = look.take()
+
+    @property
+    def called(self) -> list[Any]:
+        """Functions and other parts of the program that it names."""
+        return self._look.called
+
+    @property
+    def objects(self) -> list[Any]:
+        """Objects that it names, and that lie in containers which it names."""
+        return list(self._look.objects.values())
+
+    def places(self) -> Iterator[tuple[CodeType, Load]]:
+        """The places at which names are loaded."""
+        for code, loads in self._parts.items():
+            for load in loads:
+                yield code, load
+
+    def value_of(self, code: CodeType, load: Load) -> Any:
+        """What a name stands for there; UNSET if that is not known."""
+        is_own = load.kind == LOCAL and code is not self._look.code
+        return UNSET if is_own else self._look.value_of(load.kind, load.name)
+
+    def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
+        """The value of a name that is called, and which attributes are taken of it."""
+        return self._look.given_to(callee)
+
+    def mentions(self) -> set[str]:
+        """The names of globals, of a closure and of attributes that stand in it."""
+        return self.named
+
+    def own_name(self, _cls: type) -> str | None:
+        """The name of the object, of a class, whose method it is: none."""
+        return None
+
+
+def _all_within(codes: Iterable[CodeType]) -> list[CodeType]:
+    return [each for code in codes for each in with_inner(code)]
 
 
 def may_hold(value: Any) -> bool:
@@ -205,8 +249,8 @@ class _Look:
     ) -> None:
         self.names: dict[tuple[str, str], Variable] = {}
         self.called: list[Any] = []
-        self.classes: set[type] = set()
-        self._code = code
+        self.objects: dict[int, Any] = {}
+        self.code = code
         self._namespace = namespace
         self._variable = variable
         self.where = where
@@ -215,7 +259,7 @@ class _Look:
 
     def at(self, kind: str, name: str, loads: list[Load], code: CodeType) -> None:
         """Look at places in the code at which a name is loaded."""
-        value = self._value_of(kind, name)
+        value = self.value_of(kind, name)
         if type(value) is ModuleType:
             for load in loads:
                 inner, rest = self._in_modules(value, load.attributes)
@@ -237,18 +281,26 @@ class _Look:
             if not issubclass(kind, functools.partial):  # which holds what it was given
                 return
         elif not may_hold(value) and not issubclass(kind, _CONTAINERS):
-            self.classes.add(kind)
+            self._note_object(value)
             return
         for item in items_of(value)[:MOST]:
             if issubclass(type(item), PROGRAM):
                 self.called.append(item)
             elif type(item) not in _PLAIN:
-                self.classes.add(type(item))
+                self._note_object(item)
         found = self.names.get(key)
         if found is None:
             found = self.names[key] = Variable(key[1], value, self)
         for load, rest in loads:
             found.add(load, code, rest)
+
+    def _note_object(self, value: Any) -> None:
+        if value is not self._context and type(value) not in ARRAYS:
+            self.objects[id(value)] = value
+
+    def global_named(self, name: str) -> Any:
+        """The value of a global."""
+        return self._namespace.get(name, UNSET)
 
     def take(self) -> list[Variable]:
         """The names, which hold what is known here; it does not hold them any more."""
@@ -258,14 +310,14 @@ class _Look:
 
     def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
         """The value of a name that is called, and which attributes are taken of it."""
-        value, rest = self._in_modules(self._value_of(callee.kind, callee.name), callee.attributes)
+        value, rest = self._in_modules(self.value_of(callee.kind, callee.name), callee.attributes)
         if self._context is not None and value is self._context and rest == ("watch",):
             return type, ()  # which does not look into it either
         return value, rest
 
-    def _value_of(self, kind: str, name: str) -> Any:
+    def value_of(self, kind: str, name: str) -> Any:
         value: Any = UNSET
-        if kind != GLOBAL or not self._code.co_flags & inspect.CO_OPTIMIZED:
+        if kind != GLOBAL or not self.code.co_flags & inspect.CO_OPTIMIZED:
             value = self._variable(name)
         if kind == GLOBAL and value is UNSET:
             value = self._namespace.get(name, UNSET)

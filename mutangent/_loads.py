@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections import Counter
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ._live_names import explanations
 
@@ -114,6 +114,7 @@ class Loads:
         "own",
         "stored",
         "taken",
+        "whole",
         "within",
     )
 
@@ -124,16 +125,16 @@ class Loads:
         self.own: set[str] = set()  # names of a class body, or of a module
         # Instructions that call, with their places in the text.
         self.calls: list[tuple[int, Any]] = []
-        self._blocks: dict[int, tuple[int, dict[tuple[str, str], list[Load]], list[CodeType]]] = {}
+        self._blocks: dict[int, tuple[int, Part]] = {}
         self.attributes = frozenset(code.co_names)  # among others
-        self.mentions: Counter[str] = Counter()  # how many instructions have a name
-        # Loads of which an attribute is taken, with the attributes before it, and its name.
+        self.mentions: list[tuple[int, str]] = []  # the names that instructions have, with the offset of each
         self.taken: list[tuple[Load, tuple[str, ...], str]] = []
         self.within: list[tuple[int, CodeType]] = []  # with the offset at which each is loaded
         _Follower(self).follow(code)
+        self.whole = self.part(-1, len(code.co_code))
 
-    def block(self, start: int, left: int) -> tuple[dict[tuple[str, str], list[Load]], list[CodeType]]:
-        """What a `with` block loads that is entered at `start` and left at `left`, by kinds and names, and the code within.
+    def block(self, start: int, left: int) -> Part:
+        """The part of the code that is a `with` block, which is entered at `start` and left at `left`.
 
         A `return` or `break` leaves it before its end. Instructions that leave it have the place in the text that the one
         which enters it has.
@@ -142,17 +143,31 @@ class Loads:
         if known is None or known[0] < left:
             place = next((place for offset, place in self.calls if offset == start), None)
             end = max([left, *(offset for offset, its in self.calls if offset >= start and its == place)])
-            loads: dict[tuple[str, str], list[Load]] = {}
-            for load in self.loads:
-                if start < load.offset < end:
-                    loads.setdefault((load.kind, load.name), []).append(load)
-            known = (end, loads, [code for offset, code in self.within if start < offset < end])
-            self._blocks[start] = known
-        return known[1:]
+            known = self._blocks[start] = (end, self.part(start, end))
+        return known[1]
 
-    def is_repeated(self, offset: int) -> bool:
-        """Whether an instruction lies in a loop."""
-        return any(first <= offset <= last for first, last in self.loops)
+    def part(self, start: int, end: int) -> Part:
+        """What lies between two instructions."""
+        return Part(
+            [load for load in self.loads if start < load.offset < end],
+            [each for each in self.taken if start < each[0].offset < end],
+            Counter(name for offset, name in self.mentions if start < offset < end),
+            [code for offset, code in self.within if start < offset < end],
+        )
+
+    def is_repeated(self, offset: int, since: int) -> bool:
+        """Whether an instruction lies in a loop that begins after another instruction."""
+        return any(since <= first <= offset <= last for first, last in self.loops)
+
+
+class Part(NamedTuple):
+    """A part of a code object."""
+
+    loads: list[Load]
+    # Loads of which an attribute is taken, with the attributes before it, and its name.
+    taken: list[tuple[Load, tuple[str, ...], str]]
+    mentions: Counter[str]  # how many instructions have a name
+    within: list[CodeType]
 
 
 _known: Final[dict[int, tuple[Any, Loads]]] = {}
@@ -186,9 +201,11 @@ class _Follower:
         """Note what a code object loads and stores."""
         instructions = list(dis.get_instructions(code))
         explaining = explanations(instructions)
-        self.found.mentions.update(
-            each.argval for each in instructions if type(each.argval) is str and each.opname != "LOAD_CONST"
-        )
+        self.found.mentions = [
+            (each.offset, each.argval)
+            for each in instructions
+            if type(each.argval) is str and each.opname != "LOAD_CONST"
+        ]
         for instruction in instructions:
             if instruction.is_jump_target:
                 self.stack.clear()

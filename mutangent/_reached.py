@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -22,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, LOCAL, Load, loads_of
+from ._loads import CELL, GLOBAL, LOCAL, Load, Part, loads_of
 from ._plain_names import (
     PROGRAM,
     UNSET,
@@ -85,6 +86,10 @@ class Reached:
         roots = search.roots or [cls for each in classes if (cls := each()) is not None]
         self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in roots]
 
+    def alive(self) -> list[FunctionType]:
+        """The functions that were looked at."""
+        return [each for reference in self.functions if (each := reference()) is not None]
+
     def may_draw(self) -> bool:
         """Whether the code may draw from the global random generators."""
         if "random" in self.attributes:
@@ -128,7 +133,7 @@ def reached_by(function: Callable[..., Any], classes: Iterable[type] = ()) -> Re
     Reached
         Its `names` are those of data. It is kept until a function dies, or a name stands for another function or class.
     """
-    functions, own = _entries_of((function,))
+    functions, own = entries_of((function,))
     key = tuple(map(id, functions))
     wanted = frozenset(map(weakref.ref, {*own, *classes}))
     known = _known.get(key)
@@ -163,7 +168,7 @@ def reached_by_all(
     homes : frozenset
         Whose code is looked at; see `home_of`.
     """
-    functions, own = _entries_of(tuple(called))
+    functions, own = entries_of(tuple(called))
     chosen = [each for each in functions if home_of(each.__code__.co_filename) in homes]
     return _reached_from(chosen, [*own, *classes], attributes, homes)
 
@@ -195,7 +200,7 @@ def _alive(classes: frozenset[Any]) -> list[type]:
     return [cls for reference in classes if (cls := reference()) is not None]
 
 
-def _entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]:
+def entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]:
     """The user's functions that are called, and the classes of objects that they belong to."""
     if len(called) == 1 and type(called[0]) is FunctionType and not _behind(called[0]):  # the usual case
         return ([] if home_of(called[0].__code__.co_filename) is None else [called[0]]), []
@@ -457,6 +462,22 @@ class _Search:
             return UNSET, ()
         found, rest = self._find(function, load)
         return (getattr(builtins, load.name, UNSET) if found is None else found.value()), rest
+
+
+def names_in(code: CodeType, part: Part, value_of_global: Callable[[str], Any]) -> set[str]:
+    """The names of globals, of a closure and of attributes that stand in a part of some code.
+
+    Without those that stand there for attributes of modules alone, as `log` in ``np.log(x)``: no method has them.
+    """
+    count: Counter[str] = Counter()
+    for load, before, name in part.taken:
+        value = value_of_global(load.name) if load.kind == GLOBAL else None
+        for attribute in before:
+            value = vars(value).get(attribute) if type(value) is ModuleType else None
+        if type(value) is ModuleType and home_of(str(getattr(value, "__file__", None) or "")) != "":
+            count[name] += 1
+    local = {*code.co_varnames, *code.co_cellvars}.difference(code.co_names)
+    return {name for name, times in part.mentions.items() if times > count[name] and name not in local}
 
 
 def is_users_module(module: ModuleType, homes: frozenset[str | None]) -> bool:

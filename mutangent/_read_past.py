@@ -8,27 +8,18 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Sequence
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._attribute_reads import (
-    FUNCTIONS,
-    Attribute,
-    AttributeName,
-    Code,
-    attributes_near,
-    bound_self,
-    functions_in,
-    is_followed_past,
-    run_by,
-)
-from ._blocks import Block, Variable, called, may_hold, names_given, without_given
+from ._attribute_reads import AttributeName, attributes_near
+from ._blocks import Block, Variable
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._plain_names import HOLDERS, DefaultName, Name, Read, items_of
-from ._reached import Reached, called_code, reached_by, reached_by_all
+from ._plain_names import HOLDERS, Name, Read, items_of
+from ._reached import called_code
+from ._recorded_code import code_of
 from ._shadow import check_shadow, share_memory
 from ._structure import WorkingCopy
 from ._traced import TracedArray
@@ -38,8 +29,8 @@ _MOST: Final = 1000  # items of a container that are looked at
 _DEEPEST: Final = 50  # calls between the recorded function and a write that are looked at
 
 
-def place_in(function: Any) -> tuple[CodeType, int] | None:
-    """Where the recorded code stands: it, and the offset of the instruction that runs."""
+def place_in(function: Any) -> tuple[CodeType, int, int] | None:
+    """Where the recorded code stands: it, where it begins, and the offset of the instruction that runs."""
     is_block = type(function) is Block
     code = function.code if is_block else None if function is None else called_code(function)
     frame: FrameType | None = sys._getframe(3)  # whoever writes the array
@@ -47,25 +38,29 @@ def place_in(function: Any) -> tuple[CodeType, int] | None:
         if frame is None or code is None:
             break
         if frame.f_code is code and (not is_block or function.is_in(frame)):
-            return code, frame.f_lasti
+            return code, function.start if is_block else 0, frame.f_lasti
         frame = frame.f_back
     return None
 
 
 def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> None:
     """Raise if recorded code may read by a plain name an array that was written, or one of the containers `changed`."""
-    names, first_write = _names_of(recording)
+    code = code_of(recording)
+    if code is None:
+        return
+    first_write = None if code.is_recursive else recording.first_write
     written = _Written(recording, changed)
+    names = code.names()
     values = [name.value() for name in names]
     for name, value in zip(names, values, strict=True):
         _refuse_reads(recording, written, first_write, name, value)
-    attributes = list(_attributes_of(recording, values))
-    held = _reached_by_held(recording, attributes)
+    attributes = list(attributes_near([*code.objects(), *values]))
+    held = code.held_by(attributes)
     for name in () if held is None else held.looked_into:
         _refuse_reads(recording, written, None, name, name.value())
     for attribute, value in attributes:
         if written.within(value):
-            as_name = AttributeName(attribute, value, _code_of(recording, held))
+            as_name = AttributeName(attribute, value, code.that_reads(held))
             _refuse_reads(recording, written, first_write, as_name, value)
 
 
@@ -111,103 +106,6 @@ def refuse_held_past(recording: Any, changed: Sequence[WorkingCopy]) -> None:
                     f"{type(record.obj).__name__}.{name} before by a plain name, so that this field shows what was there "
                     f"before. Take it from the object's field or the function's argument when you assign it."
                 )
-
-
-def _names_of(recording: Any) -> tuple[Sequence[Name | Variable], Any]:
-    """The names that the recorded code reaches, and at what place in it an array was written first, if that is known."""
-    function = recording.function
-    if function is None:
-        return (), None
-    classes = _classes_of(recording)
-    if type(function) is Block:
-        return function.names(classes), recording.first_write
-    reached = reached_by(function, classes)
-    names: Sequence[Any] = reached.looked_into
-    if not reached.is_recursive and any(type(name) is DefaultName for name in names):
-        names = without_given(names, function, *recording.called_with)
-    for each in _callables(recording.called_with):
-        names = [*names, *reached_by(each, classes).looked_into]
-    if (
-        type(function) is not FunctionType
-        or "__wrapped__" in vars(function)
-        or _has_plain(recording.called_with)
-    ):
-        names = [*names, *names_given(function, *recording.called_with)]
-    return names, None if reached.is_recursive else recording.first_write
-
-
-def _classes_of(recording: Any) -> set[type]:
-    """The classes of objects that the recording has met, and of those that its function was given."""
-    args, kwargs = recording.called_with
-    met = (attributes.obj for attributes in recording.containers.bystanders.values())
-    given = {type(value) for value in (*args, *kwargs.values(), *met) if is_followed_past(value)}
-    return given.union(type(record.obj) for record in recording.log.values())
-
-
-def _attributes_of(recording: Any, values: Iterable[Any]) -> Iterable[tuple[Attribute, Any]]:
-    """The attributes of objects that the recording does not follow."""
-    function = recording.function
-    if function is None or type(function) is Block:
-        return ()
-    args, kwargs = recording.called_with
-    known = (*recording._attributes(), *recording.containers.bystanders.values())
-    met = [*(attributes.obj for attributes in known), *_functions_in_fields(recording)]
-    return attributes_near([*bound_self(function), *args, *kwargs.values(), *met, *values])
-
-
-def _functions_in_fields(recording: Any) -> list[Any]:
-    """The functions that lie in fields which were read or written."""
-    values = [value for record in recording.log.values() for value in record.values.values()]
-    return [each for value in values for each in functions_in(value)]
-
-
-def _reached_by_held(recording: Any, attributes: list[tuple[Attribute, Any]]) -> Reached | None:
-    """What functions reach that are called by no name: those that lie in fields, and in attributes which the code names."""
-    if recording.function is None or type(recording.function) is Block:
-        return None
-    held = _functions_in_fields(recording)
-    if not (held or attributes):
-        return None
-    classes = _classes_of(recording)
-    known = reached_by(recording.function, classes).attributes
-    functions = [
-        (attribute.name, each)
-        for attribute, value in attributes
-        if attribute.name in known
-        for each in functions_in(value)
-    ]
-    if functions:
-        names = _code_of(recording).names()
-        held += [each for name, each in functions if name in names]
-    return reached_by_all(held, classes, frozenset(), frozenset({""})) if held else None
-
-
-def _code_of(recording: Any, held: Reached | None = None) -> Code:
-    """The code that may read what a recording wrote; `held` is reached by functions that are called by no name."""
-    function = recording.function
-    reached = reached_by(function, classes=_classes_of(recording))
-    functions = [each for reference in reached.functions if (each := reference()) is not None]
-    functions = run_by(called_code(function), functions, reached.program)
-    if held is not None:
-        functions += [each for reference in held.functions if (each := reference()) is not None]
-    fields = frozenset(
-        name for record in recording.log.values() for name in (*record.entries, *record.values)
-    )
-    return Code(functions, *called(function, *recording.called_with), fields)
-
-
-def _has_plain(arguments: tuple[list[Any], dict[str, Any]]) -> bool:
-    """Whether arguments of a function may be, or have in them, arrays that are not traced."""
-    args, kwargs = arguments
-    return any(map(may_hold, (*args, *kwargs.values())))
-
-
-def _callables(arguments: tuple[list[Any], dict[str, Any]]) -> list[Any]:
-    """The functions among the arguments of a function, and in containers among these: it may call them."""
-    args, kwargs = arguments
-    given = [*args, *kwargs.values()]
-    given += [item for value in given if type(value) not in ARRAYS for item in items_of(value)[:_MOST]]
-    return [value for value in given if issubclass(type(value), FUNCTIONS)]
 
 
 class _Written:
@@ -258,8 +156,8 @@ def _is_before(read: Read, first_write: Any, made: Any) -> bool:
     """Whether a read is over before anything was written into an array."""
     if first_write is None or type(made) is WorkingCopy or not read.is_short:
         return False
-    code, offset = first_write
-    return read.code is code and read.offset < offset and not loads_of(code).is_repeated(read.offset)
+    code, since, offset = first_write
+    return read.code is code and read.offset < offset and not loads_of(code).is_repeated(read.offset, since)
 
 
 def _error(

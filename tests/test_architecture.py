@@ -89,6 +89,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_capture",
             "_mixed",
             "_read_past",
+            "_recorded_code",
             "_recording",
         },
     ),
