@@ -12,19 +12,20 @@ import inspect
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from types import CodeType, FunctionType, GeneratorType, MemberDescriptorType, MethodType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ._arrays import ARRAYS
 from ._attributes import Attributes
+from ._bindings import data_of_class
 from ._fields import CapturedField
-from ._loads import GLOBAL, ITEM, LOCAL, Load, loads_of, with_inner
-from ._plain_names import UNSET, Read, items_of, read_by
-from ._reached import names_in
+from ._loads import CLASS, GIVEN, GLOBAL, ITEM, ITERATOR, LOCAL, Load, codes_around, loads_of, with_inner
+from ._plain_names import UNSET, DefaultName, Read, items_of, read_by
+from ._reached import entries_of, names_in
 from ._states import kind_of
 
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some
-FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
+FUNCTIONS: Final = (FunctionType, MethodType, functools.partial, GeneratorType)
 _DATA: Final = frozenset({*ARRAYS, float, int, bool, str, type(None)})
 _PLAIN: Final = frozenset({*_DATA, FunctionType, type})
 # Methods that are part of every class, and that seldom run in a recording on an object that was there before.
@@ -42,6 +43,7 @@ class Piece(Protocol):
     """A piece of code that may read: that of a function, or of a block."""
 
     where: str  # what it is, in the words of an error message
+    name: str  # that of the function
 
     def places(self) -> Iterable[tuple[CodeType, Load]]:
         """The places at which names are loaded."""
@@ -54,6 +56,12 @@ class Piece(Protocol):
 
     def own_name(self, cls: type) -> str | None:
         """What the object is called there whose method it is, if it is one of a class."""
+
+    def is_parameter(self, code: CodeType, name: str) -> bool:
+        """Whether a local name is one of what it is given."""
+
+    def codes_around(self, code: CodeType) -> Iterable[CodeType]:
+        """A part of it, and those around that, from which it has names."""
 
     def mentions(self) -> set[str]:
         """The names of globals, of a closure and of attributes that stand in it."""
@@ -72,13 +80,15 @@ class FunctionCode:
     def __init__(self, function: FunctionType, variables: dict[str, Any]) -> None:
         self.function = function
         self.where = function.__qualname__
+        self.name = function.__name__
         self._variables = variables
 
     def places(self) -> Iterator[tuple[CodeType, Load]]:
         """The places at which names are loaded."""
         if self.function.__name__ not in _SELDOM:
             for code in with_inner(self.function.__code__):
-                for load in loads_of(code).loads:
+                loads = loads_of(code)
+                for load in (*loads.loads, *loads.unknown):
                     yield code, load
 
     def value_of(self, code: CodeType, load: Load) -> Any:
@@ -89,7 +99,8 @@ class FunctionCode:
         if load.name in own.co_freevars:
             with suppress(ValueError):
                 return (self.function.__closure__ or ())[own.co_freevars.index(load.name)].cell_contents
-        return UNSET if load.kind == LOCAL and code is not own else self._variables.get(load.name, UNSET)
+        is_inner = load.kind == LOCAL and code is not own
+        return UNSET if is_inner else self._variables.get(load.name, UNSET)
 
     def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
         """The value of a name that is called, and which attributes are taken of it."""
@@ -103,6 +114,16 @@ class FunctionCode:
         """What the object is called there whose method it is, if it is one of a class."""
         code = self.function.__code__
         return code.co_varnames[0] if code.co_argcount and _is_method(self.function, cls) else None
+
+    def is_parameter(self, code: CodeType, name: str) -> bool:
+        """Whether a local name is one of what it is given."""
+        own = self.function.__code__
+        count = own.co_argcount + own.co_kwonlyargcount
+        return name in own.co_varnames[:count] and (code is own or name in code.co_freevars)
+
+    def codes_around(self, code: CodeType) -> list[CodeType]:
+        """A part of it, and those around that, from which it has names."""
+        return codes_around(self.function.__code__, code)
 
     def mentions(self) -> set[str]:
         """The names of globals, of its closure and of attributes that stand in it."""
@@ -121,27 +142,74 @@ class Code:
         """The names of globals, of closures and of attributes that stand in it."""
         return {name for piece in self.pieces for name in piece.mentions()}
 
+    @functools.cached_property
+    def _given(self) -> dict[str, list[tuple[Piece, CodeType, Load]]]:
+        """By the name of a function, the loads of what it is given."""
+        found: dict[str, list[tuple[Piece, CodeType, Load]]] = {}
+        for piece in self.pieces:
+            for code, load in piece.places():
+                if load.use == GIVEN and load.callee is not None:
+                    value, rest = piece.given_to(load.callee)
+                    name = (load.callee.name, *load.callee.attributes)[-1]
+                    name = value.__name__ if type(value) is FunctionType and not rest else name
+                    found.setdefault(name, []).append((piece, code, load))
+        return found
+
+    def chains_of(
+        self, piece: Piece, code: CodeType, load: Load, passed: frozenset[Any] = frozenset()
+    ) -> Iterator[Chain]:
+        """By which ways one comes to what is loaded at a place: through variables, loops over lists, and arguments."""
+        key, steps = (id(code), load.name), _steps_of(load)
+        value = piece.value_of(code, load)
+        if value is not UNSET:
+            yield Chain(value, steps)
+        sources = [
+            (piece, each, source)
+            for each in piece.codes_around(code)
+            for source in loads_of(each).bound.get(load.name, ())
+        ]
+        is_known = value is not UNSET or (
+            bool(sources) and all(source is not None for _, _, source in sources)
+        )
+        if piece.is_parameter(code, load.name):
+            is_known = False  # somebody else may call it too
+            sources += self._given.get(piece.name, ())
+        if key not in passed:
+            for its_piece, its_code, source in sources:
+                if source is not None:
+                    for start, before in self.chains_of(its_piece, its_code, source, passed | {key}):
+                        yield Chain(start, before + steps)
+        if not is_known:
+            yield Chain(UNSET, steps)
+
+
+class Chain(NamedTuple):
+    """A value, or UNSET, and the attributes and items that are taken of it, one of the other, with the keys of items."""
+
+    start: Any
+    steps: tuple[tuple[str, Any], ...]
+
 
 class Attribute(NamedTuple):
-    """An attribute of an object that is not captured."""
+    """An attribute of an object that is not captured, or of a class."""
 
     obj: Any
     name: str
     ways: set[str | None]  # the attributes by which code gets at the object; None is any other way
+    classes: list[type]  # in whose methods the object is `self`
 
 
 class AttributeName:
     """An attribute of an object, and the places at which some code reads it."""
 
-    __slots__ = ("_code", "_obj", "_value", "_ways", "attribute", "name")
+    __slots__ = ("_attribute", "_code", "_value", "name")
 
-    def __init__(self, found: Attribute, value: Any, code: Code) -> None:
-        self._obj = found.obj
-        self._ways = found.ways
+    def __init__(self, attribute: Attribute, value: Any, code: Code) -> None:
+        self._attribute = attribute
         self._value = value
         self._code = code
-        self.attribute = found.name
-        self.name = f"{type(found.obj).__name__}.{found.name}"
+        obj = attribute.obj
+        self.name = f"{(obj if isinstance(obj, type) else type(obj)).__name__}.{attribute.name}"
 
     def value(self) -> Any:
         """Its value."""
@@ -154,59 +222,90 @@ class AttributeName:
         return sorted(found, key=str)
 
     def _reads_in(self, piece: Piece) -> Iterator[Read]:
-        own = piece.own_name(type(self._obj))
-        may_run = own is None or self._may_be_used
+        attribute = self._attribute
+        own = {piece.own_name(cls) for cls in attribute.classes}
         for code, load in piece.places():
-            if self.attribute not in load.attributes:
+            if attribute.name not in load.attributes:
                 continue
-            is_own = load.kind != GLOBAL and load.name == own
-            if is_own and not may_run:
+            is_own = load.kind != GLOBAL and load.name in own
+            if is_own and not self._may_be_used:
                 continue
-            start = self._obj if is_own else piece.value_of(code, load)
-            rest = self._rest(start, load) if start is not UNSET else self._rest_of_any(load.attributes)
-            read = None if rest is None else read_by(load, rest, piece.where, code, piece.given_to)
-            if read is not None:
-                yield read
+            chains = (
+                [Chain(attribute.obj, _steps_of(load))] if is_own else self._code.chains_of(piece, code, load)
+            )
+            for rest in filter(None, (self._rest(start, steps) for start, steps in chains)):
+                read = read_by(load, rest[1:], piece.where, code, piece.given_to)
+                if read is not None:
+                    yield read
 
     @property
     def _may_be_used(self) -> bool:
         """Whether the code may get at the object, to call it or a method of it."""
-        return None in self._ways or not self._ways.isdisjoint(self._code.mentions)
+        ways = self._attribute.ways
+        return None in ways or not ways.isdisjoint(self._code.mentions)
 
-    def _rest(self, value: Any, load: Load) -> tuple[str, ...] | None:
-        """Which attributes are taken of the value of this one, where it is among those of another value; else None."""
-        key = load.key
-        for k, name in enumerate(load.attributes):
-            if value is self._obj and name == self.attribute:
-                return load.attributes[k + 1 :]
-            value = _step(value, name, key)
-            key = None if name == ITEM else key  # it is that of the first item
-            if value is UNSET:
-                return self._rest_of_any(load.attributes[k + 1 :])
-        return None
+    def _rest(self, value: Any, steps: tuple[tuple[str, Any], ...]) -> tuple[str, ...]:
+        """The attributes from this one on, if it is among those that are taken of another value; else none."""
+        if value is UNSET:
+            return self._rest_of_any(tuple(name for name, _ in steps))
+        if not steps:
+            return ()
+        (name, key), *others = steps
+        if name == self._attribute.name and self._is_of(value):
+            return tuple(name for name, _ in steps)
+        found = (self._rest(each, tuple(others)) for each in _values_at(value, name, key))
+        return next(filter(None, found), ())
 
-    def _rest_of_any(self, attributes: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Those that are taken of the attribute, of whatever object it may be."""
-        if self.attribute not in attributes or self.attribute in self._code.fields:
-            return None  # it may be a field
-        return attributes[attributes.index(self.attribute) + 1 :]
+    def _is_of(self, value: Any) -> bool:
+        """Whether it is an attribute of a value."""
+        obj = self._attribute.obj
+        if value is obj or not isinstance(obj, type):
+            return value is obj
+        is_near = obj in (value if isinstance(value, type) else type(value)).__mro__
+        return is_near and inspect.getattr_static(value, self._attribute.name, UNSET) is self._value
+
+    def _rest_of_any(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The attributes from this one on, where those before it may lead to any object."""
+        for k, name in enumerate(names):
+            if name == self._attribute.name:
+                before = (
+                    next((each for each in names[k - 1 :: -1] if each not in (ITEM, ITERATOR)), None)
+                    if k
+                    else None
+                )
+                if name not in self._code.fields or (before is not None and before in self._attribute.ways):
+                    return names[k:]  # else it may be a field
+        return ()
 
 
-def _step(value: Any, name: str, key: Any) -> Any:
-    """The value of an attribute, or of an item; UNSET if code would have to run to tell it."""
-    if name == ITEM:
-        is_known = type(key) is int and type(value) in (list, tuple) and -len(value) <= key < len(value)
-        return value[key] if is_known or (type(value) is dict and key in value) else UNSET
+def _steps_of(load: Load) -> tuple[tuple[str, Any], ...]:
+    """The attributes and items that are taken of what is loaded; the key of the first item is known."""
+    first = load.attributes.index(ITEM) if ITEM in load.attributes else None
+    return tuple((name, load.key if k == first else None) for k, name in enumerate(load.attributes))
+
+
+def _values_at(value: Any, name: str, key: Any) -> list[Any]:
+    """What an attribute of a value may be, or an item; UNSET if code would have to run to tell it."""
+    if name in (ITEM, ITERATOR):
+        kind = type(value)
+        if kind is dict and name == ITEM:
+            return list(value.values())[:_MOST] if key is None else [value.get(key, UNSET)]
+        if kind not in (list, tuple, deque):
+            return [UNSET]
+        items = list(value)
+        return items[key : key + 1 or None] if type(key) is int else items[:_MOST]
+    if name == CLASS:
+        return [type(value)]
     found = inspect.getattr_static(value, name, UNSET)
     if type(found) is MemberDescriptorType or type(found) is CapturedField:
         with suppress(AttributeError):
-            return found.__get__(value, type(value))
-        return UNSET
-    return UNSET if hasattr(type(found), "__get__") else found
+            return [found.__get__(value, type(value))]
+        return [UNSET]
+    return [UNSET if hasattr(type(found), "__get__") else found]
 
 
 def run_by(
-    functions: list[FunctionType], first: list[FunctionType], named: set[str], program: Iterable[Any]
+    functions: list[FunctionType], first: list[FunctionType], named: set[str], names: Iterable[Any]
 ) -> list[FunctionType]:
     """Those of some functions that a piece of code may run, and not only when an object is made.
 
@@ -217,17 +316,19 @@ def run_by(
         Those that it certainly runs.
     named : set of str
         The names of globals and attributes in it.
-    program : iterable of Name
-        Names of parts of the program, which may stand for functions that are called otherwise.
+    names : iterable of Name
+        Names that may stand for functions that are called otherwise, or for lists of some.
     """
     by_name: dict[str, list[FunctionType]] = {}
     for function in functions:
         by_name.setdefault(function.__name__, []).append(function)
-    for name in program:
-        value = name.value()
-        if type(value) is FunctionType and value.__name__ != name.name:
-            by_name.setdefault(name.name, []).append(value)
-    pending = [*first, *(function for function in functions if _runs_unnamed(function.__name__))]
+    pending = [*first]
+    for name in names:
+        called = functions_in(name.value())
+        if called:  # a parameter is no name that stands in the code
+            its = pending if type(name) is DefaultName else by_name.setdefault(name.name, [])
+            its.extend(entries_of(tuple(called))[0])
+    pending += [function for function in functions if _runs_unnamed(function.__name__)]
     pending += [function for name in named for function in by_name.pop(name, ())]
     found: dict[int, FunctionType] = {}
     while pending:
@@ -274,7 +375,18 @@ def attributes_near(roots: Iterable[Any]) -> Iterator[tuple[Attribute, Any]]:
             pending += [(value, name) for name, value in now.items() if type(value) not in _PLAIN]
     for obj, ways, now in found.values():
         for name, value in now.items():
-            yield Attribute(obj, name, ways), value
+            yield Attribute(obj, name, ways, [type(obj)]), value
+
+
+def attributes_of_classes(classes: Iterable[type]) -> Iterator[tuple[Attribute, Any]]:
+    """Attributes of classes, and of those that they inherit from, with their values."""
+    below: dict[type, list[type]] = {}
+    for cls in classes:
+        for base in cls.__mro__:
+            below.setdefault(base, []).append(cls)
+    for base, its in below.items():
+        for name, value in data_of_class(base).items():
+            yield Attribute(base, name, {None}, its), value
 
 
 def functions_in(value: Any) -> list[Any]:

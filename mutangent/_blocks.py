@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from ._arrays import ARRAYS, with_arrays
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, LOCAL, Load, Part, loads_of, with_inner
-from ._plain_names import HOLDERS, PROGRAM, UNSET, DefaultName, Name, Read, items_of, read_by
+from ._loads import CELL, GLOBAL, LOCAL, Load, Part, codes_around, loads_of, with_inner
+from ._plain_names import HOLDERS, PROGRAM, UNSET, DefaultName, Name, Read, is_way_to_data, items_of, read_by
 from ._reached import MOST, home_of, is_users_module, names_in
 from ._references import ALONE, COUNTS_REFERENCES
 
@@ -87,24 +87,21 @@ class BlockCode:
     """The code of a block: the names in it, and what they stand for."""
 
     def __init__(self, code: CodeType, start: int, part: Part, look: _Look) -> None:
-        self.where = look.where
+        self.where = self.name = look.where
         self.start = start
         self.homes = look.homes
         self._look = look
-        self._parts = {code: part.loads, **{each: loads_of(each).loads for each in _all_within(part.within)}}
+        self._parts = [(code, part), *((each, loads_of(each).whole) for each in _all_within(part.within))]
         # Names of globals and attributes that stand in it, but for those of attributes of modules.
-        self.named = names_in(code, part, look.global_named)
-        for inner in _all_within(part.within):
-            self.named |= names_in(inner, loads_of(inner).whole, look.global_named)
+        self.named = {name for each, its in self._parts for name in names_in(each, its, look.global_named)}
         at: dict[tuple[str, str], list[Load]] = {}
         for load in part.loads:
             at.setdefault((load.kind, load.name), []).append(load)
         for (kind, name), loads in at.items():
             look.at(kind, name, loads, code)
-        for inner in _all_within(part.within):
-            its = loads_of(inner)
+        for inner, its in self._parts[1:]:
             for load in its.loads:
-                if load.kind == CELL or (load.kind == GLOBAL and load.name not in its.own):
+                if load.kind == CELL or (load.kind == GLOBAL and load.name not in loads_of(inner).own):
                     look.at(load.kind, load.name, [load], inner)
         self.variables = look.take()
 
@@ -120,8 +117,8 @@ class BlockCode:
 
     def places(self) -> Iterator[tuple[CodeType, Load]]:
         """The places at which names are loaded."""
-        for code, loads in self._parts.items():
-            for load in loads:
+        for code, part in self._parts:
+            for load in (*part.loads, *part.unknown):
                 yield code, load
 
     def value_of(self, code: CodeType, load: Load) -> Any:
@@ -137,6 +134,14 @@ class BlockCode:
         """The names of globals, of a closure and of attributes that stand in it."""
         return self.named
 
+    def is_parameter(self, _code: CodeType, _name: str) -> bool:
+        """Whether a local name is one of what it is given: none is."""
+        return False
+
+    def codes_around(self, code: CodeType) -> list[CodeType]:
+        """A part of it, and those around that, from which it has names."""
+        return codes_around(self._look.code, code)
+
     def own_name(self, _cls: type) -> str | None:
         """The name of the object, of a class, whose method it is: none."""
         return None
@@ -148,7 +153,8 @@ def _all_within(codes: Iterable[CodeType]) -> list[CodeType]:
 
 def may_hold(value: Any) -> bool:
     """Whether a value is an array, or is looked through for some."""
-    return type(value) in _MAY_HOLD or issubclass(type(value), (*HOLDERS, functools.partial))
+    kind = type(value)
+    return kind in _MAY_HOLD or issubclass(kind, (*HOLDERS, functools.partial)) or is_way_to_data(value)
 
 
 def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> list[Variable]:
@@ -278,8 +284,8 @@ class _Look:
         if issubclass(kind, PROGRAM):
             if not any(value is each for each in self.called):
                 self.called.append(value)
-            if not issubclass(kind, functools.partial):  # which holds what it was given
-                return
+            if not issubclass(kind, functools.partial) and not is_way_to_data(value):
+                return  # those hold data
         elif not may_hold(value) and not issubclass(kind, _CONTAINERS):
             self._note_object(value)
             return

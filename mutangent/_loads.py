@@ -20,6 +20,7 @@ from ._live_names import explanations
 GLOBAL: Final = "global"
 CELL: Final = "cell"  # a variable of a function around this one, or one that a function within this one has
 LOCAL: Final = "local"
+UNKNOWN: Final = "unknown"  # a value that is that of no name, but of a call for example
 
 READ: Final = "read"
 STORED: Final = "stored"  # into an attribute
@@ -32,6 +33,8 @@ ITERATED: Final = "iterated"  # over by a comprehension
 # Steps from a value to another that are no attributes.
 ITEM: Final = "[]"
 ITERATOR: Final = "iter"
+# The attribute that ``type(x)`` is.
+CLASS: Final = "__class__"
 
 _LOADS: Final = {
     "LOAD_NAME": GLOBAL,
@@ -62,7 +65,7 @@ _EFFECTS: Final = {
     **dict.fromkeys(["PUSH_NULL", "LOAD_CONST"], (0, 1)),
     **dict.fromkeys(["BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP"], (2, 1)),
     **dict.fromkeys(["UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT", "TO_BOOL"], (1, 1)),
-    **dict.fromkeys(["POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"], (1, 0)),
+    **dict.fromkeys(["POP_TOP", "STORE_GLOBAL", "STORE_NAME"], (1, 0)),
     "STORE_ATTR": (2, 0),
     "STORE_SUBSCR": (3, 0),
 }
@@ -72,6 +75,9 @@ _EFFECTS: Final = {
 _IS_ABOVE: Final = sys.version_info >= (3, 13)
 # Keywords whose value may be the result.
 _GIVEN_BACK: Final = frozenset({"out", "default", "start", "initial"})
+
+# Instructions that do nothing by themselves.
+_NOTHING: Final = frozenset({"CACHE", "NOP", "PRECALL", "EXTENDED_ARG"})
 
 _OPERATORS: Final = (
     "BINARY_OP",
@@ -107,6 +113,7 @@ class Loads:
     __slots__ = (
         "_blocks",
         "attributes",
+        "bound",
         "calls",
         "loads",
         "loops",
@@ -114,13 +121,19 @@ class Loads:
         "own",
         "stored",
         "taken",
+        "unknown",
         "whole",
         "within",
     )
 
     def __init__(self, code: CodeType) -> None:
         self.loads: list[Load] = []
+        self.unknown: list[
+            Load
+        ] = []  # places at which an attribute is taken of a value that is that of no name
         self.stored: set[tuple[str, str]] = set()  # kinds and names
+        # By a local name what is put into it: a load, with the attributes that are taken of that; None is anything else.
+        self.bound: dict[str, list[Load | None]] = {}
         self.loops: list[tuple[int, int]] = []  # offsets of the first and the last instruction
         self.own: set[str] = set()  # names of a class body, or of a module
         # Instructions that call, with their places in the text.
@@ -150,6 +163,7 @@ class Loads:
         """What lies between two instructions."""
         return Part(
             [load for load in self.loads if start < load.offset < end],
+            [load for load in self.unknown if start < load.offset < end],
             [each for each in self.taken if start < each[0].offset < end],
             Counter(name for offset, name in self.mentions if start < offset < end),
             [code for offset, code in self.within if start < offset < end],
@@ -164,6 +178,7 @@ class Part(NamedTuple):
     """A part of a code object."""
 
     loads: list[Load]
+    unknown: list[Load]
     # Loads of which an attribute is taken, with the attributes before it, and its name.
     taken: list[tuple[Load, tuple[str, ...], str]]
     mentions: Counter[str]  # how many instructions have a name
@@ -188,6 +203,17 @@ def with_inner(code: CodeType) -> list[CodeType]:
     return [code, *(each for _, inner in loads_of(code).within for each in with_inner(inner))]
 
 
+def codes_around(whole: CodeType, code: CodeType) -> list[CodeType]:
+    """A code object, and those around it from which it has names, up to `whole`; none if it does not lie in that."""
+    if whole is code:
+        return [whole]
+    for _, inner in loads_of(whole).within:
+        found = codes_around(inner, code)
+        if found:
+            return [*found, whole]
+    return []
+
+
 class _Follower:
     """The stack of the interpreter along the code: a load where it is known that a value is that of a name."""
 
@@ -195,6 +221,8 @@ class _Follower:
         self.found = found
         self.stack: list[Load | None] = []
         self._constant: Any = None  # that the last instruction loads
+        self._place: tuple[int | None, int] = (None, 0)  # of the instruction: the line and the offset
+        self._last = ""  # the name of the last instruction
         self._keywords: Any = ()  # of the call that comes next
 
     def follow(self, code: CodeType) -> None:
@@ -207,29 +235,38 @@ class _Follower:
             if type(each.argval) is str and each.opname != "LOAD_CONST"
         ]
         for instruction in instructions:
-            if instruction.is_jump_target:
-                self.stack.clear()
             name, value = instruction.opname, instruction.argval
+            if instruction.is_jump_target:
+                # At the head of a loop lies the iterator, by whatever way one comes there.
+                self.stack = self.stack[-1:] if name == "FOR_ITER" and self._last == "GET_ITER" else []
             known = len(self.found.loads)
-            if not self._load(instruction):
+            self._place = instruction.positions and instruction.positions.lineno, instruction.offset
+            if not (self._load(instruction) or self._put(instruction)):
                 self._pass(instruction)
             if instruction.offset in explaining:
                 del self.found.loads[known:]
-            if name in _STORES:
-                self.found.stored.add((_STORES[name], value))
-            elif name == "STORE_NAME":
-                self.found.own.add(value)
-            elif name in ("CALL", "BEFORE_WITH"):
-                self.found.calls.append((instruction.offset, instruction.positions))
-            elif "JUMP_BACKWARD" in name:
-                self.found.loops.append((value, instruction.offset))
-            if type(value) is CodeType:
-                self.found.within.append((instruction.offset, value))
-            self._constant = value if name == "LOAD_CONST" and type(value) in (int, str) else None
+            self._note(instruction)
+            if name not in _NOTHING:
+                self._constant = value if name == "LOAD_CONST" and type(value) in (int, str) else None
+                self._last = name
             if name == "KW_NAMES":
                 self._keywords = code.co_consts[instruction.arg or 0]
-            elif name not in ("PRECALL", "EXTENDED_ARG"):
+            elif name not in _NOTHING:
                 self._keywords = value if name == "LOAD_CONST" and type(value) is tuple else ()
+
+    def _note(self, instruction: dis.Instruction) -> None:
+        """Note what an instruction stores, calls, repeats and holds."""
+        name, value = instruction.opname, instruction.argval
+        if name in _STORES:
+            self.found.stored.add((_STORES[name], value))
+        elif name == "STORE_NAME":
+            self.found.own.add(value)
+        elif name in ("CALL", "BEFORE_WITH"):
+            self.found.calls.append((instruction.offset, instruction.positions))
+        elif "JUMP_BACKWARD" in name:
+            self.found.loops.append((value, instruction.offset))
+        if type(value) is CodeType:
+            self.found.within.append((instruction.offset, value))
 
     def _load(self, instruction: dis.Instruction) -> bool:
         """Follow an instruction that loads a name; False for any other."""
@@ -238,24 +275,37 @@ class _Follower:
             is_called = bool((instruction.arg or 0) & 1)
             if is_called and not _IS_ABOVE:
                 self.stack.append(None)
-            self._push(instruction, GLOBAL, value)
+            self._push(GLOBAL, value)
             if is_called and _IS_ABOVE:
                 self.stack.append(None)
         elif name in _LOADS:
-            self._push(instruction, _LOADS[name], value)
+            self._push(_LOADS[name], value)
         elif name == "LOAD_FAST_LOAD_FAST":
             for each in value:
-                self._push(instruction, LOCAL, each)
+                self._push(LOCAL, each)
         elif name == "STORE_FAST_LOAD_FAST":
-            self._take(1)
-            self._push(instruction, LOCAL, value[1])
+            self._bind(value[0])
+            self._push(LOCAL, value[1])
         else:
             return False
         return True
 
-    def _push(self, instruction: dis.Instruction, kind: str, name: str) -> None:
-        line = instruction.positions.lineno if instruction.positions else None
-        made = Load(kind, name, line, instruction.offset)
+    def _put(self, instruction: dis.Instruction) -> bool:
+        """Follow an instruction that puts a value into a local name, or asks of one; False for any other."""
+        name = instruction.opname
+        if name in ("STORE_FAST", "STORE_DEREF"):
+            self._bind(instruction.argval)
+        elif name == "STORE_FAST_STORE_FAST":
+            for each in instruction.argval:
+                self._bind(each)
+        elif name == "FOR_ITER":
+            self.stack = [None, *self.stack[-1:]]  # an item, in place of the iterator
+        else:
+            return name == "CALL" and instruction.arg in (1, 2) and self._ask(instruction.arg)
+        return True
+
+    def _push(self, kind: str, name: str) -> None:
+        made = Load(kind, name, *self._place)
         self.found.loads.append(made)
         self.stack.append(made)
 
@@ -287,9 +337,33 @@ class _Follower:
                 _use(name, arg, self.stack[-1:])
             self.stack.clear()
 
+    def _bind(self, name: str) -> None:
+        """Put the value on top of the stack into a local name."""
+        self.found.bound.setdefault(name, []).append(self._take(1)[0])
+
+    def _ask(self, count: int) -> bool:
+        """Follow ``getattr(x, "name")`` and ``type(x)``, which are attributes; False for any other call."""
+        callee = next((value for value in self.stack[-2 - count : -count] if value is not None), None)
+        if callee is None or callee.kind != GLOBAL or callee.attributes or self._keywords:
+            return False
+        if callee.name == "getattr" and count == 2 and type(self._constant) is str:
+            name = self._constant
+            self.found.attributes |= {name}
+            self.found.mentions.append((callee.offset, name))
+        elif callee.name == "type" and count == 1:
+            name = CLASS
+        else:
+            return False
+        self.stack.append(self._take(2 + count)[2])
+        self._step(1, name)
+        return True
+
     def _step(self, count: int, what: str) -> None:
         """Let something of a value take its place, and that of the `count` - 1 values above it."""
         value = self._take(count)[0]
+        if value is None and count == 1 and what != ITERATOR:
+            value = Load(UNKNOWN, "", *self._place)
+            self.found.unknown.append(value)
         if value is not None:
             if count == 1 and what != ITERATOR:
                 self.found.taken.append((value, value.attributes, what))

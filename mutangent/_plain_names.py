@@ -7,17 +7,18 @@ whether it tells more than the shape of an array.
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Final
 
 import attrs
 import numpy as np
 
-from ._loads import COMPARED, COMPUTED, GIVEN, ITEM, ITERATED, STORED, WRITTEN, Load
+from ._loads import CLASS, COMPARED, COMPUTED, GIVEN, ITEM, ITERATED, STORED, WRITTEN, Load
 
 UNSET: Final = object()  # the value of a name that has none
 HOLDERS: Final = (list, tuple, dict, deque)  # containers that are looked through
@@ -32,6 +33,8 @@ PROGRAM: Final = (
     ModuleType,
     type(np.sum),
 )
+# Methods of classes in C, as ``pos.sum`` and ``pos.__getitem__``.
+_METHODS: Final = frozenset({BuiltinFunctionType, MethodWrapperType})
 # Attributes that tell no more of an array than its shape, methods that write into it, and those that make something new.
 _OF_SHAPE: Final = frozenset({"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"})
 _PUT: Final = frozenset(
@@ -79,6 +82,8 @@ class Read:
     def may_take(self, item: Any, holder: Any) -> bool:
         """Whether it may look into an item of a container; not if the code names another one."""
         attribute, key = self._part
+        if not isinstance(holder, HOLDERS):
+            return True
         if key is None:
             fields = getattr(type(holder), "_fields", ())  # of a named tuple
             if not isinstance(holder, tuple) or type(fields) is not tuple or attribute not in fields:
@@ -223,6 +228,35 @@ def items_of(value: Any) -> list[Any]:
     return [] if base is None else list(base.__iter__(value))
 
 
+def is_way_to_data(value: Any) -> bool:
+    """Whether a value is a method of some data, as ``pos.sum``, a memory view or an iterator."""
+    kind = type(value)
+    if kind in _METHODS:
+        return not isinstance(value.__self__, type | ModuleType | None)
+    return kind is memoryview or is_iterator_in_c(kind)
+
+
+def is_iterator_in_c(kind: type) -> bool:
+    """Whether a class is that of iterators, or of generators, and has no attributes in Python."""
+    return hasattr(kind, "__next__") and type(kind.__next__) is not FunctionType
+
+
+def parts_of(value: Any) -> list[Any]:
+    """What can be read by way of a value: items of a container, or that of which it is a method, a view or an iterator."""
+    if not is_way_to_data(value):
+        return items_of(value)
+    kind = type(value)
+    if kind in _METHODS:
+        return [value.__self__]
+    if kind is np.flatiter:
+        return [value.base]
+    if kind is not memoryview:
+        return [each for each in gc.get_referents(value) if not isinstance(each, (*PROGRAM, CodeType))]
+    with suppress(ValueError):  # of one that was released
+        return [value.obj]
+    return []
+
+
 def read_by(
     load: Load,
     rest: tuple[str, ...],
@@ -245,7 +279,7 @@ def read_by(
         Gives the value of another load, and the attributes that are taken of that.
     """
     if rest or load.use != GIVEN:
-        if rest and rest[0] in _PUT:
+        if rest and (rest[0] in _PUT or rest[0] == CLASS):
             return None  # what is written by a plain name is noticed otherwise
         if not rest and load.use in (STORED, WRITTEN, COMPARED):
             return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import gc
 import os
 import random
 import sys
@@ -17,13 +18,13 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, LOCAL, Load, Part, loads_of
+from ._loads import CELL, GLOBAL, LOCAL, UNKNOWN, Load, Part, loads_of
 from ._plain_names import (
     PROGRAM,
     UNSET,
@@ -31,6 +32,7 @@ from ._plain_names import (
     DefaultName,
     GlobalName,
     Name,
+    is_way_to_data,
     items_of,
     read_by,
 )
@@ -252,6 +254,10 @@ def called_code(function: Any) -> CodeType | None:
     return None
 
 
+def _leads_to_data(value: Any) -> bool:
+    return issubclass(type(value), functools.partial) or is_way_to_data(value)
+
+
 def _behind(value: Any) -> list[Any]:
     """What a call of a value calls in turn: a wrapped function, a method's function, the functions given to a partial."""
     kind = type(value)  # `isinstance` asks a proxy
@@ -264,6 +270,8 @@ def _behind(value: Any) -> list[Any]:
         return [value.func, *(each for each in given if callable(each))]
     if issubclass(kind, staticmethod | classmethod):
         return [value.__func__]
+    if kind is GeneratorType:
+        return [each for each in gc.get_referents(value) if type(each) is FunctionType][:1]  # that it runs
     if issubclass(kind, property):
         return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
     if issubclass(kind, functools.cached_property):
@@ -448,7 +456,7 @@ class _Search:
 
     def _resolve(self, function: FunctionType, code: CodeType, load: Load) -> None:
         found, rest = self._find(function, load)
-        if found is None or (found.is_program and not issubclass(type(found.value()), functools.partial)):
+        if found is None or (found.is_program and not _leads_to_data(found.value())):
             return
         read = read_by(
             load, rest, function.__qualname__, code, lambda callee: self._value_of(function, callee)
@@ -458,7 +466,7 @@ class _Search:
 
     def _value_of(self, function: FunctionType, load: Load) -> tuple[Any, tuple[str, ...]]:
         """The value of a name that is loaded, and which attributes are then taken of it."""
-        if load.kind == LOCAL:
+        if load.kind in (LOCAL, UNKNOWN):
             return UNSET, ()
         found, rest = self._find(function, load)
         return (getattr(builtins, load.name, UNSET) if found is None else found.value()), rest

@@ -8,16 +8,17 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._attribute_reads import AttributeName, attributes_near
+from ._attribute_reads import AttributeName, attributes_near, attributes_of_classes
 from ._blocks import Block, Variable
 from ._errors import InPlaceError, NotCapturedError
 from ._loads import loads_of
-from ._plain_names import HOLDERS, Name, Read, items_of
+from ._plain_names import HOLDERS, Name, Read, parts_of
 from ._reached import called_code
 from ._recorded_code import code_of
 from ._shadow import check_shadow, share_memory
@@ -26,6 +27,7 @@ from ._traced import TracedArray
 from ._views import root_of
 
 _MOST: Final = 1000  # items of a container that are looked at
+_NUMBERS: Final = frozenset({float, int, bool, str, type(None)})
 _DEEPEST: Final = 50  # calls between the recorded function and a write that are looked at
 
 
@@ -54,7 +56,7 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
     values = [name.value() for name in names]
     for name, value in zip(names, values, strict=True):
         _refuse_reads(recording, written, first_write, name, value)
-    attributes = list(attributes_near([*code.objects(), *values]))
+    attributes = [*attributes_near([*code.objects(), *values]), *attributes_of_classes(code.classes())]
     held = code.held_by(attributes)
     for name in () if held is None else held.looked_into:
         _refuse_reads(recording, written, None, name, name.value())
@@ -67,9 +69,9 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
 def _refuse_reads(
     recording: Any, written: _Written, first_write: Any, name: Name | Variable | AttributeName, value: Any
 ) -> None:
-    for held, made in written.within(value):
+    for item, held, made in written.within(value):
         for read in name.reads:
-            if value is not held and not read.may_take(held, value):
+            if value is not item and not read.may_take(item, value):
                 continue
             if not (read.of_shape and is_array(held)) and not _is_before(read, first_write, made):
                 raise _error(recording, held, made, name, read, value)
@@ -121,14 +123,32 @@ class _Written:
             if is_array(original):
                 self._arrays.append((original, made))
 
-    def within(self, value: Any) -> list[tuple[Any, Any]]:
-        """What was written of a value and of its items, each with the handle or the copy that has the new contents."""
-        kind = type(value)
-        if kind in ARRAYS or id(value) in self._changed:
+    def within(self, value: Any) -> list[tuple[Any, Any, Any]]:
+        """What was written of a value, and of what it holds.
+
+        Returns
+        -------
+        list of tuple
+            An item of the value, or itself; what was written, which is that item or lies in it; the handle or the copy that
+            has the new contents.
+        """
+        if type(value) in ARRAYS or id(value) in self._changed:
             made = self._contents_of(value)
-            return [] if made is None else [(value, made)]
-        items = () if issubclass(kind, HOLDERS) and len(value) > _MOST else items_of(value)
-        return [(item, made) for item in items if (made := self._contents_of(item)) is not None]
+            return [] if made is None else [(value, value, made)]
+        found = []
+        pending = deque((item, item) for item in _parts_of(value))
+        seen = {id(value)}
+        while pending and len(seen) <= _MOST:
+            item, held = pending.popleft()
+            if type(held) in _NUMBERS or id(held) in seen:
+                continue
+            seen.add(id(held))
+            made = self._contents_of(held)
+            if made is not None:
+                found.append((item, held, made))
+            elif type(held) not in ARRAYS:
+                pending += [(item, each) for each in _parts_of(held)]
+        return found
 
     def _contents_of(self, value: Any) -> Any:
         if type(value) not in ARRAYS:
@@ -139,6 +159,10 @@ class _Written:
                 if share_memory(source, value) and id(source) not in (self._tape.handed_on or ()):
                     return root
         return next((made for array, made in self._arrays if array is value or overlap(array, value)), None)
+
+
+def _parts_of(value: Any) -> Sequence[Any]:
+    return () if issubclass(type(value), HOLDERS) and len(value) > _MOST else parts_of(value)
 
 
 def _original_of(recording: Any, made: WorkingCopy) -> Any:

@@ -59,6 +59,15 @@ class RecordedCode:
         known = (*recording._attributes(), *recording.containers.bystanders.values())
         return [*self._own_objects(), *(attributes.obj for attributes in known), *self._in_fields()]
 
+    def classes(self) -> set[type]:
+        """The classes of objects that it meets, and those that it names."""
+        reached = {cls for reference in self._reached.classes if (cls := reference()) is not None}
+        return self._classes | reached
+
+    def _names_of_functions(self) -> list[Name]:
+        """The names that may stand for functions, or for lists of some."""
+        return [*self._reached.program, *self._reached.names]
+
     def _own_objects(self) -> list[Any]:
         raise NotImplementedError
 
@@ -133,7 +142,7 @@ class RecordedFunction(RecordedCode):
         code = called_code(self._function)
         first = [each for each in functions if each.__code__ is code]
         if first:
-            functions = run_by(functions, first, set(), self._reached.program)
+            functions = run_by(functions, first, set(), self._names_of_functions())
         return [FunctionCode(each, variables if each is own else {}) for each in functions]
 
 
@@ -156,7 +165,7 @@ class RecordedBlock(RecordedCode):
 
     def _own_pieces(self) -> list[Piece]:
         first, _ = entries_of(tuple(self._code.called))
-        functions = run_by(self._reached.alive(), first, self._code.named, self._reached.program)
+        functions = run_by(self._reached.alive(), first, self._code.named, self._names_of_functions())
         return [self._code, *(FunctionCode(each, {}) for each in functions)]
 
 
