@@ -19,11 +19,24 @@ from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._bindings import data_of_class
 from ._fields import CapturedField
-from ._loads import CLASS, GIVEN, GLOBAL, ITEM, ITERATOR, LOCAL, Load, codes_around, loads_of, with_inner
+from ._loads import (
+    CLASS,
+    GIVEN,
+    GLOBAL,
+    ITEM,
+    ITERATOR,
+    LOCAL,
+    UNKNOWN,
+    Load,
+    codes_around,
+    loads_of,
+    with_inner,
+)
 from ._plain_names import UNSET, DefaultName, Read, items_of, read_by
-from ._reached import entries_of, names_in
+from ._reached import HEAP_TYPE, entries_of, names_in
 from ._states import kind_of
 
+_DEEPEST: Final = 12  # variables and calls through which a value is followed
 _MOST: Final = 64  # objects that are looked at, and items of a container that may be some
 FUNCTIONS: Final = (FunctionType, MethodType, functools.partial, GeneratorType)
 _DATA: Final = frozenset({*ARRAYS, float, int, bool, str, type(None)})
@@ -44,6 +57,7 @@ class Piece(Protocol):
 
     where: str  # what it is, in the words of an error message
     name: str  # that of the function
+    code: CodeType
 
     def places(self) -> Iterable[tuple[CodeType, Load]]:
         """The places at which names are loaded."""
@@ -81,6 +95,7 @@ class FunctionCode:
         self.function = function
         self.where = function.__qualname__
         self.name = function.__name__
+        self.code = function.__code__
         self._variables = variables
 
     def places(self) -> Iterator[tuple[CodeType, Load]]:
@@ -150,37 +165,74 @@ class Code:
             for code, load in piece.places():
                 if load.use == GIVEN and load.callee is not None:
                     value, rest = piece.given_to(load.callee)
-                    name = (load.callee.name, *load.callee.attributes)[-1]
-                    name = value.__name__ if type(value) is FunctionType and not rest else name
-                    found.setdefault(name, []).append((piece, code, load))
+                    found.setdefault(_name_of(load.callee, value, rest), []).append((piece, code, load))
         return found
 
     def chains_of(
         self, piece: Piece, code: CodeType, load: Load, passed: frozenset[Any] = frozenset()
     ) -> Iterator[Chain]:
-        """By which ways one comes to what is loaded at a place: through variables, loops over lists, and arguments."""
-        key, steps = (id(code), load.name), _steps_of(load)
+        """By which ways one comes to what is loaded at a place: through variables, loops, arguments, and results."""
+        key = id(load) if load.kind == UNKNOWN else (id(code), load.name)
+        if key in passed or len(passed) > _DEEPEST:
+            return
+        steps = _steps_of(load)
+        for start, before in self._sources_of(piece, code, load, passed | {key}):
+            yield Chain(start, before + steps)
+
+    def _sources_of(
+        self, piece: Piece, code: CodeType, load: Load, passed: frozenset[Any]
+    ) -> Iterator[Chain]:
         value = piece.value_of(code, load)
         if value is not UNSET:
-            yield Chain(value, steps)
-        sources = [
-            (piece, each, source)
-            for each in piece.codes_around(code)
-            for source in loads_of(each).bound.get(load.name, ())
+            yield Chain(value, ())
+        found = [
+            source for each in piece.codes_around(code) for source in loads_of(each).bound.get(load.name, ())
         ]
-        is_known = value is not UNSET or (
-            bool(sources) and all(source is not None for _, _, source in sources)
-        )
+        is_known = value is not UNSET or (bool(found) and None not in found)
+        sources = [(piece, code, source) for source in found if source is not None]
         if piece.is_parameter(code, load.name):
             is_known = False  # somebody else may call it too
             sources += self._given.get(piece.name, ())
-        if key not in passed:
-            for its_piece, its_code, source in sources:
-                if source is not None:
-                    for start, before in self.chains_of(its_piece, its_code, source, passed | {key}):
-                        yield Chain(start, before + steps)
+        parts = load.made_of
+        if load.result_of is not None:
+            value, rest = piece.given_to(load.result_of)
+            returned = self._returned.get(_name_of(load.result_of, value, rest))
+            sources += returned or ()
+            if returned is not None or (
+                issubclass(type(value), type) and value.__flags__ & HEAP_TYPE and not rest
+            ):
+                parts = []  # it is known what the function returns, or it is a new object
+        for source in sources:
+            yield from self.chains_of(*source, passed)
+        for part in parts:
+            for start, steps in self.chains_of(piece, code, part, passed):
+                if start is UNSET:
+                    yield Chain(UNSET, steps)
+                else:
+                    yield from (Chain(each, ()) for each in _within(_values_of(start, steps)))
         if not is_known:
-            yield Chain(UNSET, steps)
+            yield Chain(UNSET, ())
+
+    def results_of(self, name: str) -> Iterator[Chain]:
+        """By which ways one comes to what functions of a name return."""
+        for source in self._returned.get(name, ()):
+            yield from self.chains_of(*source)
+
+    @functools.cached_property
+    def _returned(self) -> dict[str, list[tuple[Piece, CodeType, Load]]]:
+        """By the name of a function, the loads of what it returns."""
+        found: dict[str, list[tuple[Piece, CodeType, Load]]] = {}
+        for piece in self.pieces:
+            code = piece.code
+            found.setdefault(piece.name, []).extend((piece, code, load) for load in loads_of(code).returned)
+        return found
+
+
+def _name_of(callee: Load, value: Any, rest: tuple[str, ...]) -> str:
+    """The name of a function that is called, by what is known of it."""
+    return (
+        value.__name__ if type(value) is FunctionType and not rest else (callee.name, *callee.attributes)[-1]
+    )
 
 
 class Chain(NamedTuple):
@@ -253,8 +305,10 @@ class AttributeName:
         (name, key), *others = steps
         if name == self._attribute.name and self._is_of(value):
             return tuple(name for name, _ in steps)
-        found = (self._rest(each, tuple(others)) for each in _values_at(value, name, key))
-        return next(filter(None, found), ())
+        ways = [Chain(each, tuple(others)) for each in _values_at(value, name, key)]
+        if any(start is UNSET for start, _ in ways):  # a property, for example
+            ways += [Chain(start, before + tuple(others)) for start, before in self._code.results_of(name)]
+        return next(filter(None, (self._rest(*way) for way in ways)), ())
 
     def _is_of(self, value: Any) -> bool:
         """Whether it is an attribute of a value."""
@@ -284,6 +338,28 @@ def _steps_of(load: Load) -> tuple[tuple[str, Any], ...]:
     return tuple((name, load.key if k == first else None) for k, name in enumerate(load.attributes))
 
 
+def _values_of(value: Any, steps: tuple[tuple[str, Any], ...]) -> list[Any]:
+    """What attributes and items of a value may be."""
+    values = [value]
+    for name, key in steps:
+        values = [
+            each for value in values[:_MOST] if value is not UNSET for each in _values_at(value, name, key)
+        ]
+    return values
+
+
+def _within(values: list[Any]) -> list[Any]:
+    """Values, and what lies in those that are containers."""
+    found = {id(value): value for value in values}
+    pending = deque(values)
+    while pending and len(found) < _MOST:
+        for item in items_of(pending.popleft())[:_MOST]:
+            if type(item) not in _DATA and id(item) not in found:
+                found[id(item)] = item
+                pending.append(item)
+    return list(found.values())
+
+
 def _values_at(value: Any, name: str, key: Any) -> list[Any]:
     """What an attribute of a value may be, or an item; UNSET if code would have to run to tell it."""
     if name in (ITEM, ITERATOR):
@@ -291,7 +367,7 @@ def _values_at(value: Any, name: str, key: Any) -> list[Any]:
         if kind is dict and name == ITEM:
             return list(value.values())[:_MOST] if key is None else [value.get(key, UNSET)]
         if kind not in (list, tuple, deque):
-            return [UNSET]
+            return [UNSET, value]  # such as what a generator gives in a loop over it
         items = list(value)
         return items[key : key + 1 or None] if type(key) is int else items[:_MOST]
     if name == CLASS:

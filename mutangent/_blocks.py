@@ -88,6 +88,7 @@ class BlockCode:
 
     def __init__(self, code: CodeType, start: int, part: Part, look: _Look) -> None:
         self.where = self.name = look.where
+        self.code = code
         self.start = start
         self.homes = look.homes
         self._look = look

@@ -12,6 +12,7 @@ import dis
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -51,15 +52,14 @@ _STORES: Final = {
     "STORE_DEREF": CELL,
     "DELETE_DEREF": CELL,
 }
-# How many values an instruction takes from the stack, beside one for each unit of its argument, and how many it puts there.
+# How many values an instruction takes from the stack, beside one for each unit of its argument, to put one there.
 _TAKES: Final = {
-    "CALL": (2, 1),
-    "CALL_KW": (3, 1),
-    "BUILD_TUPLE": (0, 1),
-    "BUILD_LIST": (0, 1),
-    "BUILD_SET": (0, 1),
-    "BUILD_SLICE": (0, 1),
+    "CALL": 2,
+    "CALL_KW": 3,
+    "BUILD_CONST_KEY_MAP": 1,
+    **dict.fromkeys(["BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_SLICE"], 0),
 }
+# How many it takes, and how many it puts there.
 _EFFECTS: Final = {
     **dict.fromkeys(["CACHE", "NOP", "RESUME", "PRECALL", "KW_NAMES", "EXTENDED_ARG"], (0, 0)),
     **dict.fromkeys(["PUSH_NULL", "LOAD_CONST"], (0, 1)),
@@ -76,6 +76,14 @@ _IS_ABOVE: Final = sys.version_info >= (3, 13)
 # Keywords whose value may be the result.
 _GIVEN_BACK: Final = frozenset({"out", "default", "start", "initial"})
 
+# Instructions that put so many values in place of one, each of which may be that or be in it; none if that is not known.
+_COPIES: Final[dict[str, Callable[[int], int]]] = {
+    "UNPACK_SEQUENCE": lambda arg: arg,
+    "UNPACK_EX": lambda arg: (arg & 0xFF) + 1 + (arg >> 8),
+    "COPY": lambda arg: 2 if arg == 1 else 0,
+}
+# Instructions that put a value, or what it holds, into the container below it.
+_MERGES: Final = frozenset({"LIST_APPEND", "LIST_EXTEND", "SET_ADD", "SET_UPDATE", "DICT_UPDATE"})
 # Instructions that do nothing by themselves.
 _NOTHING: Final = frozenset({"CACHE", "NOP", "PRECALL", "EXTENDED_ARG"})
 
@@ -93,7 +101,18 @@ _OPERATORS: Final = (
 class Load:
     """One place in the code at which a name is loaded."""
 
-    __slots__ = ("attributes", "callee", "key", "kind", "line", "name", "offset", "use")
+    __slots__ = (
+        "attributes",
+        "callee",
+        "key",
+        "kind",
+        "line",
+        "made_of",
+        "name",
+        "offset",
+        "result_of",
+        "use",
+    )
 
     def __init__(self, kind: str, name: str, line: int | None, offset: int) -> None:
         self.kind = kind
@@ -105,6 +124,16 @@ class Load:
         self.key: Any = None  # of the first item among these, if it is a text or a whole number in the code
         self.use = READ
         self.callee: Load | None = None  # of a value that is given, what it is given to, if that is a name
+        # Of a value that is that of no name: what is in it, or was given to the function, and that function.
+        self.made_of: list[Load] = []
+        self.result_of: Load | None = None
+
+    def upto(self, count: int | None = None) -> Load:
+        """The same place, with the first of the attributes that are taken of the value by now."""
+        made = Load(self.kind, self.name, self.line, self.offset)
+        made.attributes, made.key = self.attributes[:count], self.key
+        made.made_of, made.result_of = self.made_of, self.result_of
+        return made
 
 
 class Loads:
@@ -119,6 +148,7 @@ class Loads:
         "loops",
         "mentions",
         "own",
+        "returned",
         "stored",
         "taken",
         "unknown",
@@ -128,9 +158,8 @@ class Loads:
 
     def __init__(self, code: CodeType) -> None:
         self.loads: list[Load] = []
-        self.unknown: list[
-            Load
-        ] = []  # places at which an attribute is taken of a value that is that of no name
+        self.unknown: list[Load] = []  # places at which values come about that are those of no name
+        self.returned: list[Load] = []  # what it returns or yields
         self.stored: set[tuple[str, str]] = set()  # kinds and names
         # By a local name what is put into it: a load, with the attributes that are taken of that; None is anything else.
         self.bound: dict[str, list[Load | None]] = {}
@@ -300,6 +329,13 @@ class _Follower:
                 self._bind(each)
         elif name == "FOR_ITER":
             self.stack = [None, *self.stack[-1:]]  # an item, in place of the iterator
+        elif name in _COPIES:
+            count = _COPIES[name](instruction.arg or 0)
+            parts = self._take(1)
+            self.stack = self.stack + [self._made_of(parts) for _ in range(count)] if count else []
+        elif name in ("RETURN_VALUE", "YIELD_VALUE", "GET_YIELD_FROM_ITER"):
+            self.found.returned += [each.upto() for each in self._take(1) if each is not None]
+            self.stack.clear()
         else:
             return name == "CALL" and instruction.arg in (1, 2) and self._ask(instruction.arg)
         return True
@@ -328,10 +364,14 @@ class _Follower:
             takes, gives = _EFFECTS[name]
             _use(name, arg, self._take(takes))
             self.stack += [None] * gives
+        elif name in _MERGES and arg == 1:
+            self.stack.append(self._made_of(self._take(2)))
         elif name in _TAKES:
-            takes, gives = _TAKES[name]
-            _use(name, arg, self._take(takes + arg), self._keywords)
-            self.stack += [None] * gives
+            taken = self._take(_TAKES[name] + arg * (2 if name == "BUILD_MAP" else 1))
+            _use(name, arg, taken, self._keywords)
+            self.stack.append(
+                self._made_of(taken[2:], _callee(taken)) if "CALL" in name else self._made_of(taken)
+            )
         else:
             if name == "LOAD_FAST_AND_CLEAR":  # a comprehension begins
                 _use(name, arg, self.stack[-1:])
@@ -339,7 +379,8 @@ class _Follower:
 
     def _bind(self, name: str) -> None:
         """Put the value on top of the stack into a local name."""
-        self.found.bound.setdefault(name, []).append(self._take(1)[0])
+        (value,) = self._take(1)
+        self.found.bound.setdefault(name, []).append(value and value.upto())
 
     def _ask(self, count: int) -> bool:
         """Follow ``getattr(x, "name")`` and ``type(x)``, which are attributes; False for any other call."""
@@ -362,8 +403,7 @@ class _Follower:
         """Let something of a value take its place, and that of the `count` - 1 values above it."""
         value = self._take(count)[0]
         if value is None and count == 1 and what != ITERATOR:
-            value = Load(UNKNOWN, "", *self._place)
-            self.found.unknown.append(value)
+            value = self._unknown()
         if value is not None:
             if count == 1 and what != ITERATOR:
                 self.found.taken.append((value, value.attributes, what))
@@ -372,12 +412,33 @@ class _Follower:
             value.attributes += (what,)
         self.stack.append(value)
 
+    def _unknown(self) -> Load:
+        made = Load(UNKNOWN, "", *self._place)
+        self.found.unknown.append(made)
+        return made
+
+    def _made_of(self, parts: list[Load | None], callee: Load | None = None) -> Load | None:
+        """A value in which others are, or the result of a function that they are given to."""
+        known = [each.upto() for each in parts if each is not None]
+        if callee is not None and callee.attributes:
+            known.append(callee.upto(-1))  # whose method it is
+        if not known and callee is None:
+            return None
+        made = self._unknown()
+        made.made_of, made.result_of = known, callee
+        return made
+
     def _take(self, count: int) -> list[Load | None]:
         """Take values from the stack; None stands for those that are not known."""
         first = max(0, len(self.stack) - count)
         taken = self.stack[first:]
         del self.stack[first:]
         return [None] * (count - len(taken)) + taken
+
+
+def _callee(taken: list[Load | None]) -> Load | None:
+    """What is called, where it is known, of the values that a call takes."""
+    return next((value for value in taken[:2] if value is not None), None)
 
 
 def _use(name: str, arg: int, taken: list[Load | None], keywords: tuple[Any, ...] = ()) -> None:
@@ -391,7 +452,7 @@ def _use(name: str, arg: int, taken: list[Load | None], keywords: tuple[Any, ...
     elif name in _OPERATORS:
         _note(taken, COMPUTED)
     elif name in ("CALL", "CALL_KW", "LOAD_FAST_AND_CLEAR"):
-        callee = next((value for value in taken[:2] if value is not None), None)
+        callee = _callee(taken)
         if callee is not None and callee.attributes[-1:] == (ITERATOR,):
             callee.use = ITERATED
         by_position = arg - len(keywords)

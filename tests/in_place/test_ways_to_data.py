@@ -232,7 +232,68 @@ def readers_of(holder):
 
         return inner()
 
+    def in_a_loop_with_numbers():
+        total = 0.0
+        for k, sim in enumerate(holder.sims):
+            total += sim.pos.sum() + 0 * k
+        return total
+
+    def in_a_loop_over_a_dict():
+        total = 0.0
+        for _, sim in dict(enumerate(holder.sims)).items():
+            total += sim.pos.sum()
+        return total
+
+    def unpacked():
+        first, *_ = holder.sims
+        return first.pos.sum()
+
+    def unpacked_in_part():
+        first, _ = holder.sims[0], 1.0
+        return first.pos.sum()
+
+    def in_an_expression():
+        return (sim := holder.sims[0]).pos.sum() + 0.0 * len(str(type(sim)))
+
+    def in_a_new_list():
+        sims = [*holder.sims, holder.sims[0]]
+        return [*sims][0].pos.sum()
+
+    def the_first():
+        return holder.sims[0]
+
+    def every_one():
+        yield from holder.sims
+
+    def every_second():
+        for k, sim in enumerate(holder.sims):
+            if k % 2 == 0:
+                yield sim
+
+    def in_a_loop_over_a_generator():
+        total = 0.0
+        for sim in every_one():
+            total += sim.pos.sum()
+        return total
+
+    def in_a_loop_over_another_generator():
+        total = 0.0
+        for sim in every_second():
+            total += sim.pos.sum()
+        return total
+
     return {
+        "a loop with numbers": in_a_loop_with_numbers,
+        "a loop over a dict": in_a_loop_over_a_dict,
+        "unpacked": unpacked,
+        "unpacked in part": unpacked_in_part,
+        "an expression": in_an_expression,
+        "a new list": in_a_new_list,
+        "a result": lambda: the_first().pos.sum(),
+        "a loop over a generator": in_a_loop_over_a_generator,
+        "a loop over another generator": in_a_loop_over_another_generator,
+        "a method of a list": lambda: holder.sims.copy()[0].pos.sum(),
+        "a function of Python's": lambda: next(iter(holder.sims)).pos.sum(),
         "another name": by_another_name,
         "a name for the holder": by_a_name_for_the_holder,
         "a loop": in_a_loop,
