@@ -160,7 +160,7 @@ def may_hold(value: Any) -> bool:
 
 def names_given(function: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> list[Variable]:
     """The parameters of the user's function that a call runs, with what the call gives them."""
-    function, variables = called(function, args, kwargs)
+    function, variables = given_to(function, args, kwargs)
     if function is None or not any(map(may_hold, variables.values())):
         return []
     code = function.__code__
@@ -190,7 +190,7 @@ def without_given(
     names: Iterable[Name], function: Any, args: Iterable[Any], kwargs: dict[str, Any]
 ) -> list[Name]:
     """The names without the defaults that a call of the user's function has no use for, since it gives others."""
-    function, variables = called(function, args, kwargs)
+    function, variables = given_to(function, args, kwargs)
     return [
         name
         for name in names
@@ -198,7 +198,7 @@ def without_given(
     ]
 
 
-def called(
+def given_to(
     function: Any, args: Iterable[Any], kwargs: dict[str, Any]
 ) -> tuple[FunctionType | None, dict[str, Any]]:
     """The user's function that a call runs, if it is known, and its parameters."""

@@ -57,12 +57,11 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
     for name, value in zip(names, values, strict=True):
         _refuse_reads(recording, written, first_write, name, value)
     attributes = [*attributes_near([*code.objects(), *values]), *attributes_of_classes(code.classes())]
-    held = code.held_by(attributes)
-    for name in () if held is None else held.looked_into:
+    for name in code.names_by(attributes):
         _refuse_reads(recording, written, None, name, name.value())
     for attribute, value in attributes:
         if written.within(value):
-            as_name = AttributeName(attribute, value, code.that_reads(held))
+            as_name = AttributeName(attribute, value, code.that_reads())
             _refuse_reads(recording, written, first_write, as_name, value)
 
 

@@ -21,7 +21,7 @@ from ._attribute_reads import (
     is_followed_past,
     run_by,
 )
-from ._blocks import Block, BlockCode, Variable, called, may_hold, names_given, without_given
+from ._blocks import Block, BlockCode, Variable, given_to, may_hold, names_given, without_given
 from ._plain_names import DefaultName, Name, items_of
 from ._reached import Reached, called_code, entries_of, reached_by, reached_by_all
 
@@ -47,59 +47,81 @@ class RecordedCode:
         self._recording = recording
         self._reached = reached
         self._classes = classes
-        self._pieces: list[Piece] | None = None
+        # Functions that are called by no name, and what they reach.
+        self._held: list[Any] = self._given_functions() + self._in_fields()
+        self._reached_by_held = self._reach()
+
+    def _given_functions(self) -> list[Any]:
+        """The functions that it is given: it may call them."""
+        return []
+
+    def _in_fields(self) -> list[Any]:
+        """The functions that lie in fields which were read or written."""
+        values = [value for record in self._recording.log.values() for value in record.values.values()]
+        return [each for value in values for each in functions_in(value)]
+
+    def _reach(self) -> Reached | None:
+        if not self._held:
+            return None
+        return reached_by_all(self._held, self._classes, frozenset(), frozenset({""}))
 
     def names(self) -> Sequence[Name | Variable]:
         """The plain names that it reaches."""
-        raise NotImplementedError
+        held = self._reached_by_held
+        return [*self._own_names(), *(() if held is None else held.looked_into)]
+
+    def names_by(self, attributes: list[tuple[Attribute, Any]]) -> Sequence[Name]:
+        """Those that functions reach which lie in attributes that it names."""
+        mentions = self._reached.attributes  # and more, but quickly
+        functions = [
+            (attribute.name, each)
+            for attribute, value in attributes
+            if attribute.name in mentions
+            for each in functions_in(value)
+        ]
+        if functions:
+            mentions = frozenset(self.that_reads().mentions)
+            functions = [(name, each) for name, each in functions if name in mentions]
+        self._held += [each for _, each in functions]
+        if functions:
+            self._reached_by_held = self._reach()
+        return self._reached_by_held.looked_into if functions and self._reached_by_held else ()
 
     def objects(self) -> list[Any]:
         """Values by which it, or a method of a captured object, gets at objects."""
         recording = self._recording
         known = (*recording._attributes(), *recording.containers.bystanders.values())
-        return [*self._own_objects(), *(attributes.obj for attributes in known), *self._in_fields()]
+        return [*self._own_objects(), *(attributes.obj for attributes in known), *self._held]
 
     def classes(self) -> set[type]:
         """The classes of objects that it meets, and those that it names."""
         reached = {cls for reference in self._reached.classes if (cls := reference()) is not None}
         return self._classes | reached
 
-    def _names_of_functions(self) -> list[Name]:
-        """The names that may stand for functions, or for lists of some."""
-        return [*self._reached.program, *self._reached.names]
+    def that_reads(self) -> Code:
+        """The code that may read."""
+        functions = self._reached.alive()
+        names = [*self._reached.program, *self._reached.names]
+        called, _ = entries_of(tuple(self._held))
+        if self._reached_by_held is not None:
+            functions += self._reached_by_held.alive()
+            names += [*self._reached_by_held.program, *self._reached_by_held.names]
+        fields = frozenset(
+            name for record in self._recording.log.values() for name in (*record.entries, *record.values)
+        )
+        return Code(self._pieces_of(functions, called, names), fields)
+
+    def _own_names(self) -> Sequence[Name | Variable]:
+        raise NotImplementedError
 
     def _own_objects(self) -> list[Any]:
         raise NotImplementedError
 
-    def _own_pieces(self) -> list[Piece]:
-        """The code that it may run by the names in it."""
+    def _pieces_of(
+        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
+    ) -> list[Piece]:
+        """The code that it may run, of some functions, of which it calls some by no name."""
         raise NotImplementedError
-
-    def held_by(self, attributes: list[tuple[Attribute, Any]]) -> Reached | None:
-        """What functions reach that are called by no name: those that lie in fields, and in attributes which it names."""
-        held = self._in_fields()
-        functions = [
-            (attribute.name, each) for attribute, value in attributes for each in functions_in(value)
-        ]
-        if functions:
-            mentions = self.that_reads(None).mentions
-            held += [each for name, each in functions if name in mentions]
-        return reached_by_all(held, self._classes, frozenset(), frozenset({""})) if held else None
-
-    def that_reads(self, held: Reached | None) -> Code:
-        """The code that may read; `held` is reached by functions that are called by no name."""
-        if self._pieces is None:
-            self._pieces = self._own_pieces()
-        more = [] if held is None else [FunctionCode(each, {}) for each in held.alive()]
-        fields = frozenset(
-            name for record in self._recording.log.values() for name in (*record.entries, *record.values)
-        )
-        return Code([*self._pieces, *more], fields)
-
-    def _in_fields(self) -> list[Any]:
-        """The functions that lie in fields which were read or written."""
-        values = [value for record in self._recording.log.values() for value in record.values.values()]
-        return [each for value in values for each in functions_in(value)]
 
 
 class RecordedFunction(RecordedCode):
@@ -113,21 +135,17 @@ class RecordedFunction(RecordedCode):
         super().__init__(recording, reached_by(self._function, classes), classes)
         self.is_recursive = self._reached.is_recursive
 
-    def names(self) -> Sequence[Name | Variable]:
-        """The plain names that it reaches."""
+    def _own_names(self) -> Sequence[Name | Variable]:
         function, names = self._function, self._reached.looked_into
         found: list[Name | Variable] = list(names)
         if not self.is_recursive and any(type(name) is DefaultName for name in names):
             found = [*without_given(names, function, self._args, self._kwargs)]
-        for each in self._callables():
-            found += reached_by(each, self._classes).looked_into
         is_wrapped = type(function) is not FunctionType or "__wrapped__" in vars(function)
         if is_wrapped or any(map(may_hold, self._given)):
             found += names_given(function, self._args, self._kwargs)
         return found
 
-    def _callables(self) -> list[Any]:
-        """The functions among the arguments, and in containers among these: it may call them."""
+    def _given_functions(self) -> list[Any]:
         items = [
             item for value in self._given if type(value) not in ARRAYS for item in items_of(value)[:_MOST]
         ]
@@ -136,13 +154,14 @@ class RecordedFunction(RecordedCode):
     def _own_objects(self) -> list[Any]:
         return [*bound_self(self._function), *self._given]
 
-    def _own_pieces(self) -> list[Piece]:
-        own, variables = called(self._function, self._args, self._kwargs)
-        functions = self._reached.alive()
+    def _pieces_of(
+        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
+    ) -> list[Piece]:
+        own, variables = given_to(self._function, self._args, self._kwargs)
         code = called_code(self._function)
         first = [each for each in functions if each.__code__ is code]
         if first:
-            functions = run_by(functions, first, set(), self._names_of_functions())
+            functions = run_by(functions, [*first, *called], set(), names)
         return [FunctionCode(each, variables if each is own else {}) for each in functions]
 
 
@@ -156,16 +175,17 @@ class RecordedBlock(RecordedCode):
         reached = reached_by_all(code.called, classes, frozenset(code.named), code.homes)
         super().__init__(recording, reached, classes)
 
-    def names(self) -> Sequence[Name | Variable]:
-        """The plain names that it reaches."""
+    def _own_names(self) -> Sequence[Name | Variable]:
         return [*self._code.variables, *self._reached.looked_into]
 
     def _own_objects(self) -> list[Any]:
         return [*self._code.objects, *self._code.called]
 
-    def _own_pieces(self) -> list[Piece]:
+    def _pieces_of(
+        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
+    ) -> list[Piece]:
         first, _ = entries_of(tuple(self._code.called))
-        functions = run_by(self._reached.alive(), first, self._code.named, self._names_of_functions())
+        functions = run_by(functions, [*first, *called], self._code.named, names)
         return [self._code, *(FunctionCode(each, {}) for each in functions)]
 
 
