@@ -15,11 +15,22 @@ from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from ._arrays import ARRAYS, with_arrays
+from ._arrays import with_arrays
+from ._bytecode import codes_around, loads_of, with_inner
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, LOCAL, Load, Part, codes_around, loads_of, with_inner
-from ._plain_names import HOLDERS, PROGRAM, UNSET, DefaultName, Name, Read, is_way_to_data, items_of, read_by
-from ._reached import MOST, home_of, is_users_module, names_in
+from ._loads import CELL, GLOBAL, LOCAL, UNKNOWN, Load, Part, Step
+from ._plain_names import (
+    HOLDERS,
+    PROGRAM,
+    UNSET,
+    DefaultName,
+    Name,
+    Read,
+    is_way_to_data,
+    items_within,
+    read_by,
+)
+from ._reached import MOST, behind, home_of, is_users_module, names_in
 from ._references import ALONE, COUNTS_REFERENCES
 
 _LOCALS_ARE_A_COPY: Final = sys.version_info < (3, 13)
@@ -38,22 +49,22 @@ class Variable:
     def __init__(self, name: str, value: Any, look: _Look) -> None:
         self.name = name
         self._value = value
-        self._loads: list[tuple[Load, CodeType, tuple[str, ...]]] = []
+        self._loads: list[tuple[Load, CodeType, tuple[Step, ...]]] = []
         self._look = look
 
     def value(self) -> Any:
         """Its value."""
         return self._value
 
-    def add(self, load: Load, code: CodeType, rest: tuple[str, ...]) -> None:
-        """Add a place, and the attributes that are taken of the value there."""
-        self._loads.append((load, code, rest))
+    def add(self, load: Load, code: CodeType, steps: tuple[Step, ...]) -> None:
+        """Add a place, and the attributes and items that are taken of the value there."""
+        self._loads.append((load, code, steps))
 
     @property
     def reads(self) -> list[Read]:
         """The places that may look into the value."""
         look = self._look
-        found = [read_by(load, rest, look.where, code, look.given_to) for load, code, rest in self._loads]
+        found = [read_by(load, steps, look.where, code, look.given_to) for load, code, steps in self._loads]
         return [read for read in found if read is not None]
 
 
@@ -77,17 +88,17 @@ class Block:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not self.is_in(frame):
             frame = frame.f_back
-        if frame is None or frame.f_lasti <= self.start:
+        if frame is None:
             return None
         look = _Look(self.code, frame.f_globals, _Variables(frame), "the block", self._context())
-        return BlockCode(self.code, self.start, loads_of(self.code).block(self.start, frame.f_lasti), look)
+        return BlockCode(self.code, self.start, loads_of(self.code).block(self.start), look)
 
 
 class BlockCode:
     """The code of a block: the names in it, and what they stand for."""
 
     def __init__(self, code: CodeType, start: int, part: Part, look: _Look) -> None:
-        self.where = self.name = look.where
+        self.where = look.where
         self.code = code
         self.start = start
         self.homes = look.homes
@@ -102,7 +113,7 @@ class BlockCode:
             look.at(kind, name, loads, code)
         for inner, its in self._parts[1:]:
             for load in its.loads:
-                if load.kind == CELL or (load.kind == GLOBAL and load.name not in loads_of(inner).own):
+                if load.kind == CELL or (load.kind == GLOBAL and not loads_of(inner).is_own(load)):
                     look.at(load.kind, load.name, [load], inner)
         self.variables = look.take()
 
@@ -125,27 +136,19 @@ class BlockCode:
     def value_of(self, code: CodeType, load: Load) -> Any:
         """What a name stands for there; UNSET if that is not known."""
         is_own = load.kind == LOCAL and code is not self._look.code
-        return UNSET if is_own else self._look.value_of(load.kind, load.name)
+        return UNSET if is_own or load.kind == UNKNOWN else self._look.value_of(load.kind, load.name)
 
     def given_to(self, callee: Load) -> tuple[Any, tuple[str, ...]]:
         """The value of a name that is called, and which attributes are taken of it."""
         return self._look.given_to(callee)
 
-    def mentions(self) -> set[str]:
-        """The names of globals, of a closure and of attributes that stand in it."""
-        return self.named
-
-    def is_parameter(self, _code: CodeType, _name: str) -> bool:
-        """Whether a local name is one of what it is given: none is."""
-        return False
-
     def codes_around(self, code: CodeType) -> list[CodeType]:
         """A part of it, and those around that, from which it has names."""
         return codes_around(self._look.code, code)
 
-    def own_name(self, _cls: type) -> str | None:
-        """The name of the object, of a class, whose method it is: none."""
-        return None
+    def has(self, code: CodeType, offset: int) -> bool:
+        """Whether an instruction of a part of it, or of the code around it, belongs to it."""
+        return code is not self.code or any(offset in each for each in self._parts[0][1].offsets)
 
 
 def _all_within(codes: Iterable[CodeType]) -> list[CodeType]:
@@ -272,12 +275,12 @@ class _Look:
                 inner, rest = self._in_modules(value, load.attributes)
                 if rest != load.attributes and type(inner) is not ModuleType:
                     full = ".".join([name, *load.attributes[: len(load.attributes) - len(rest)]])
-                    self._add((kind, full), inner, [(load, rest)], code)
+                    self._add((kind, full), inner, [(load, load.steps[len(load.steps) - len(rest) :])], code)
         else:
-            self._add((kind, name), value, [(load, load.attributes) for load in loads], code)
+            self._add((kind, name), value, [(load, load.steps) for load in loads], code)
 
     def _add(
-        self, key: tuple[str, str], value: Any, loads: list[tuple[Load, tuple[str, ...]]], code: CodeType
+        self, key: tuple[str, str], value: Any, loads: list[tuple[Load, tuple[Step, ...]]], code: CodeType
     ) -> None:
         kind = type(value)
         if kind in _PLAIN or value is UNSET:
@@ -290,20 +293,24 @@ class _Look:
         elif not may_hold(value) and not issubclass(kind, _CONTAINERS):
             self._note_object(value)
             return
-        for item in items_of(value)[:MOST]:
+        if behind(value):  # a generator
+            self.called.append(value)
+        for item in items_within(value):
             if issubclass(type(item), PROGRAM):
                 self.called.append(item)
-            elif type(item) not in _PLAIN:
+            else:
                 self._note_object(item)
         found = self.names.get(key)
         if found is None:
             found = self.names[key] = Variable(key[1], value, self)
-        for load, rest in loads:
-            found.add(load, code, rest)
+        for load, steps in loads:
+            found.add(load, code, steps)
 
     def _note_object(self, value: Any) -> None:
-        if value is not self._context and type(value) not in ARRAYS:
+        if value is not self._context:
             self.objects[id(value)] = value
+            if behind(value):  # a function with a cache, for example
+                self.called.append(value)
 
     def global_named(self, name: str) -> Any:
         """The value of a global."""

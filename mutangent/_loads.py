@@ -1,26 +1,19 @@
-"""Which names a piece of code loads, and what it does with each value first. Nothing is run: it is read from the bytecode.
+"""What a piece of code loads, and what it does with each value first: how that is written down.
 
-Most uses of a value read what is in it. A few do not: an assignment to an attribute, a comparison with `is`. Where a value
-is an argument of a call, it depends on what is called. To see what becomes of a load, the stack of the interpreter is
-followed along a straight line of code. Where lines meet, and at instructions that are seldom beside a plain name, it is
-given up, and the load is one that reads.
+A load is a place in the code at which the value of a name comes up, or one that is that of no name: what a call gives, for
+example. `_bytecode` finds them.
 """
 
 from __future__ import annotations
 
-import dis
-import sys
-import weakref
 from collections import Counter
-from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final, NamedTuple
-
-from ._live_names import explanations
 
 GLOBAL: Final = "global"
 CELL: Final = "cell"  # a variable of a function around this one, or one that a function within this one has
 LOCAL: Final = "local"
+CONSTANT: Final = "constant"
 UNKNOWN: Final = "unknown"  # a value that is that of no name, but of a call for example
 
 READ: Final = "read"
@@ -28,90 +21,52 @@ STORED: Final = "stored"  # into an attribute
 WRITTEN: Final = "written"  # an element of it
 COMPARED: Final = "compared"  # by `is`
 GIVEN: Final = "given"  # as an argument
+CALLED: Final = "called"
+BOUND: Final = "bound"  # to a local name, by which it is read
 COMPUTED: Final = "computed"  # with by an operator
 ITERATED: Final = "iterated"  # over by a comprehension
+TESTED: Final = "tested"  # whether it is true
+SEARCHED: Final = "searched"  # by `in`
 
 # Steps from a value to another that are no attributes.
 ITEM: Final = "[]"
 ITERATOR: Final = "iter"
 # The attribute that ``type(x)`` is.
 CLASS: Final = "__class__"
-
-_LOADS: Final = {
-    "LOAD_NAME": GLOBAL,
-    "LOAD_FROM_DICT_OR_GLOBALS": GLOBAL,
-    "LOAD_DEREF": CELL,
-    "LOAD_CLASSDEREF": CELL,
-    "LOAD_FROM_DICT_OR_DEREF": CELL,
-    "LOAD_FAST": LOCAL,
-    "LOAD_FAST_CHECK": LOCAL,
-}
-_STORES: Final = {
-    "STORE_GLOBAL": GLOBAL,
-    "DELETE_GLOBAL": GLOBAL,
-    "STORE_DEREF": CELL,
-    "DELETE_DEREF": CELL,
-}
-# How many values an instruction takes from the stack, beside one for each unit of its argument, to put one there.
-_TAKES: Final = {
-    "CALL": 2,
-    "CALL_KW": 3,
-    "BUILD_CONST_KEY_MAP": 1,
-    **dict.fromkeys(["BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_SLICE"], 0),
-}
-# How many it takes, and how many it puts there.
-_EFFECTS: Final = {
-    **dict.fromkeys(["CACHE", "NOP", "RESUME", "PRECALL", "KW_NAMES", "EXTENDED_ARG"], (0, 0)),
-    **dict.fromkeys(["PUSH_NULL", "LOAD_CONST"], (0, 1)),
-    **dict.fromkeys(["BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP"], (2, 1)),
-    **dict.fromkeys(["UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT", "TO_BOOL"], (1, 1)),
-    **dict.fromkeys(["POP_TOP", "STORE_GLOBAL", "STORE_NAME"], (1, 0)),
-    "STORE_ATTR": (2, 0),
-    "STORE_SUBSCR": (3, 0),
-}
+# The dict of attributes: ``x.__dict__["a"]`` is ``x.a``. And the key of an attribute that is taken of `super()`.
+DICT: Final = "__dict__"
+SUPER: Final = object()
+# Methods that give the item with a key.
+BY_KEY: Final = frozenset({"get", "setdefault", "pop", "__getitem__"})
 
 
-# Whether what stands on the stack beside a function that is called lies above it.
-_IS_ABOVE: Final = sys.version_info >= (3, 13)
-# Keywords whose value may be the result.
-_GIVEN_BACK: Final = frozenset({"out", "default", "start", "initial"})
+class Step(NamedTuple):
+    """From a value to another: an attribute of it, or an item, then with the key, if that stands in the code."""
 
-# Instructions that put so many values in place of one, each of which may be that or be in it; none if that is not known.
-_COPIES: Final[dict[str, Callable[[int], int]]] = {
-    "UNPACK_SEQUENCE": lambda arg: arg,
-    "UNPACK_EX": lambda arg: (arg & 0xFF) + 1 + (arg >> 8),
-    "COPY": lambda arg: 2 if arg == 1 else 0,
-}
-# Instructions that put a value, or what it holds, into the container below it.
-_MERGES: Final = frozenset({"LIST_APPEND", "LIST_EXTEND", "SET_ADD", "SET_UPDATE", "DICT_UPDATE"})
-# Instructions that do nothing by themselves.
-_NOTHING: Final = frozenset({"CACHE", "NOP", "PRECALL", "EXTENDED_ARG"})
-
-_OPERATORS: Final = (
-    "BINARY_OP",
-    "COMPARE_OP",
-    "CONTAINS_OP",
-    "UNARY_NEGATIVE",
-    "UNARY_INVERT",
-    "UNARY_NOT",
-    "TO_BOOL",
-)
+    name: str
+    key: Any = None
 
 
 class Load:
-    """One place in the code at which a name is loaded."""
+    """One place in the code at which a value comes up."""
 
     __slots__ = (
-        "attributes",
+        "arguments",
         "callee",
-        "key",
+        "has_unknown_parts",
+        "is_display",
+        "is_super",
         "kind",
         "line",
         "made_of",
         "name",
         "offset",
+        "position",
         "result_of",
+        "steps",
+        "stored_in",
         "use",
+        "value",
     )
 
     def __init__(self, kind: str, name: str, line: int | None, offset: int) -> None:
@@ -119,31 +74,81 @@ class Load:
         self.name = name
         self.line = line
         self.offset = offset
+        self.value: Any = None  # of a constant
         # Attributes and items that are taken of the value at once, one of the other.
-        self.attributes: tuple[str, ...] = ()
-        self.key: Any = None  # of the first item among these, if it is a text or a whole number in the code
+        self.steps: tuple[Step, ...] = ()
         self.use = READ
-        self.callee: Load | None = None  # of a value that is given, what it is given to, if that is a name
+        # Of a value that is given: what it is given to, if that is known, and as which argument.
+        self.callee: Load | None = None
+        self.position: int | str | None = None
+        self.stored_in: tuple[Load, str] | None = (
+            None  # of one that is assigned: the object, and the attribute of it
+        )
+        # Of one that is called: the arguments, by position or name, if there are no others; None is an unknown value.
+        self.arguments: dict[int | str, Load | None] | None = None
         # Of a value that is that of no name: what is in it, or was given to the function, and that function.
         self.made_of: list[Load] = []
+        self.has_unknown_parts = False
+        self.is_display = False  # ``[x, y]``, or another container that stands in the code
         self.result_of: Load | None = None
+        self.is_super = False  # `super()`, and the value the object
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the steps."""
+        return tuple(step.name for step in self.steps)
+
+    def take(self, name: str, key: Any = None) -> None:
+        """Note that an attribute, or an item, is taken of the value, or of what was taken of it before."""
+        if name == ITEM and type(key) is str and self.steps and self.steps[-1].name == DICT:
+            self.steps = (*self.steps[:-1], Step(key))
+        else:
+            self.steps += (Step(name, key if type(key) in (int, str) or key is SUPER else None),)
+
+    def note_key(self, key: Any) -> None:
+        """Note the key of the item that the last step gives."""
+        if type(key) in (int, str):
+            self.steps = (*self.steps[:-1], Step(self.steps[-1].name, key))
 
     def upto(self, count: int | None = None) -> Load:
-        """The same place, with the first of the attributes that are taken of the value by now."""
+        """The same place, with the first of the steps that are taken from the value by now."""
         made = Load(self.kind, self.name, self.line, self.offset)
-        made.attributes, made.key = self.attributes[:count], self.key
-        made.made_of, made.result_of = self.made_of, self.result_of
+        made.value, made.steps = self.value, self.steps[:count]
+        made.made_of, made.result_of, made.is_super = self.made_of, self.result_of, self.is_super
+        made.has_unknown_parts, made.is_display = self.has_unknown_parts, self.is_display
         return made
+
+
+class Handler(NamedTuple):
+    """Where the code goes on if an error is raised by one of some instructions."""
+
+    start: int
+    stop: int
+    target: int
+
+
+class Part(NamedTuple):
+    """A part of a code object."""
+
+    loads: list[Load]
+    unknown: list[Load]  # places at which values come about that are those of no name
+    # Loads of which an attribute is taken, with the attributes before it, and its name.
+    taken: list[tuple[Load, tuple[str, ...], str]]
+    mentions: Counter[str]  # how many instructions have a name
+    within: list[CodeType]
+    offsets: list[range]
 
 
 class Loads:
     """What a code object loads and stores, without the code objects within it."""
 
     __slots__ = (
-        "_blocks",
+        "_asked",
+        "_parts",
+        "_starts",
         "attributes",
         "bound",
-        "calls",
+        "handlers",
         "loads",
         "loops",
         "mentions",
@@ -152,317 +157,92 @@ class Loads:
         "stored",
         "taken",
         "unknown",
-        "whole",
         "within",
     )
 
     def __init__(self, code: CodeType) -> None:
         self.loads: list[Load] = []
-        self.unknown: list[Load] = []  # places at which values come about that are those of no name
-        self.returned: list[Load] = []  # what it returns or yields
+        self.unknown: list[Load] = []
+        self.returned: list[Load | None] = []  # what it returns or yields; None is anything else
         self.stored: set[tuple[str, str]] = set()  # kinds and names
-        # By a local name what is put into it: a load, with the attributes that are taken of that; None is anything else.
-        self.bound: dict[str, list[Load | None]] = {}
+        # By a name what is put into it, with the steps that are taken from that by then, or None; and at what offset.
+        self.bound: dict[str, list[tuple[int, Load | None]]] = {}
         self.loops: list[tuple[int, int]] = []  # offsets of the first and the last instruction
-        self.own: set[str] = set()  # names of a class body, or of a module
-        # Instructions that call, with their places in the text.
-        self.calls: list[tuple[int, Any]] = []
-        self._blocks: dict[int, tuple[int, Part]] = {}
+        self.own: dict[
+            str, int
+        ] = {}  # names of a class body, or of a module, with the offset at which each is first put
+        self.handlers: list[Handler] = []
+        self._parts: dict[int, Part] = {}
+        self._starts: dict[str, frozenset[str]] = {}
+        self._asked: frozenset[str] | None = None
         self.attributes = frozenset(code.co_names)  # among others
         self.mentions: list[tuple[int, str]] = []  # the names that instructions have, with the offset of each
         self.taken: list[tuple[Load, tuple[str, ...], str]] = []
         self.within: list[tuple[int, CodeType]] = []  # with the offset at which each is loaded
-        _Follower(self).follow(code)
-        self.whole = self.part(-1, len(code.co_code))
 
-    def block(self, start: int, left: int) -> Part:
-        """The part of the code that is a `with` block, which is entered at `start` and left at `left`.
+    @property
+    def asked(self) -> frozenset[str]:
+        """The names of the attributes that are taken of something."""
+        if self._asked is None:
+            loads = (*self.loads, *self.unknown)
+            self._asked = frozenset(step.name for load in loads for step in load.steps)
+        return self._asked
 
-        A `return` or `break` leaves it before its end. Instructions that leave it have the place in the text that the one
-        which enters it has.
+    def starts_of(self, attribute: str) -> frozenset[str]:
+        """The names of which an attribute is taken at once; among them "" if it is taken of what something else gives."""
+        known = self._starts.get(attribute)
+        if known is None:
+            known = self._starts[attribute] = frozenset(
+                load.name if number == 0 else ""
+                for load in (*self.loads, *self.unknown)
+                for number, step in enumerate(load.steps)
+                if step.name == attribute
+            )
+        return known
+
+    @property
+    def whole(self) -> Part:
+        """All of it."""
+        return self._part(-1, [range(1 << 40)])
+
+    def block(self, start: int) -> Part:
+        """The part of the code that is a `with` block, which is entered by the instruction at an offset.
+
+        It is what has the block's end for its handler of errors, and what has a handler that has.
         """
-        known = self._blocks.get(start)
-        if known is None or known[0] < left:
-            place = next((place for offset, place in self.calls if offset == start), None)
-            end = max([left, *(offset for offset, its in self.calls if offset >= start and its == place)])
-            known = self._blocks[start] = (end, self.part(start, end))
-        return known[1]
+        after = next((each for each in self.handlers if start < each.stop and each.start <= start + 2), None)
+        its: list[range] = []
+        found = [] if after is None else [each for each in self.handlers if each.target == after.target]
+        while found:
+            its += [range(each.start, each.stop) for each in found]
+            found = [
+                each
+                for each in self.handlers
+                if range(each.start, each.stop) not in its and any(each.target in part for part in its)
+            ]
+        return self._part(start, its)
 
-    def part(self, start: int, end: int) -> Part:
-        """What lies between two instructions."""
-        return Part(
-            [load for load in self.loads if start < load.offset < end],
-            [load for load in self.unknown if start < load.offset < end],
-            [each for each in self.taken if start < each[0].offset < end],
-            Counter(name for offset, name in self.mentions if start < offset < end),
-            [code for offset, code in self.within if start < offset < end],
-        )
+    def _part(self, start: int, within: list[range]) -> Part:
+        known = self._parts.get(start)
+        if known is None:
+
+            def has(offset: int) -> bool:
+                return any(offset in each for each in within)
+
+            known = self._parts[start] = Part(
+                [load for load in self.loads if has(load.offset)],
+                [load for load in self.unknown if has(load.offset)],
+                [each for each in self.taken if has(each[0].offset)],
+                Counter(name for offset, name in self.mentions if has(offset)),
+                [code for offset, code in self.within if has(offset)],
+                within,
+            )
+        return known
+
+    def is_own(self, load: Load) -> bool:
+        """Whether a load is that of a name of the class body, or of the module, itself."""
+        return load.offset > self.own.get(load.name, 1 << 40)
 
     def is_repeated(self, offset: int, since: int) -> bool:
         """Whether an instruction lies in a loop that begins after another instruction."""
         return any(since <= first <= offset <= last for first, last in self.loops)
-
-
-class Part(NamedTuple):
-    """A part of a code object."""
-
-    loads: list[Load]
-    unknown: list[Load]
-    # Loads of which an attribute is taken, with the attributes before it, and its name.
-    taken: list[tuple[Load, tuple[str, ...], str]]
-    mentions: Counter[str]  # how many instructions have a name
-    within: list[CodeType]
-
-
-_known: Final[dict[int, tuple[Any, Loads]]] = {}
-
-
-def loads_of(code: CodeType) -> Loads:
-    """What a code object loads and stores. Looked at once for each code object."""
-    key = id(code)  # two codes may be equal, and comparing them takes long
-    known = _known.get(key)
-    if known is None:
-        loads = Loads(code)
-        known = _known[key] = (weakref.ref(code, lambda _: _known.pop(key, None)), loads)
-    return known[1]
-
-
-def with_inner(code: CodeType) -> list[CodeType]:
-    """A code object, and those within it: of lambdas, comprehensions, functions and classes."""
-    return [code, *(each for _, inner in loads_of(code).within for each in with_inner(inner))]
-
-
-def codes_around(whole: CodeType, code: CodeType) -> list[CodeType]:
-    """A code object, and those around it from which it has names, up to `whole`; none if it does not lie in that."""
-    if whole is code:
-        return [whole]
-    for _, inner in loads_of(whole).within:
-        found = codes_around(inner, code)
-        if found:
-            return [*found, whole]
-    return []
-
-
-class _Follower:
-    """The stack of the interpreter along the code: a load where it is known that a value is that of a name."""
-
-    def __init__(self, found: Loads) -> None:
-        self.found = found
-        self.stack: list[Load | None] = []
-        self._constant: Any = None  # that the last instruction loads
-        self._place: tuple[int | None, int] = (None, 0)  # of the instruction: the line and the offset
-        self._last = ""  # the name of the last instruction
-        self._keywords: Any = ()  # of the call that comes next
-
-    def follow(self, code: CodeType) -> None:
-        """Note what a code object loads and stores."""
-        instructions = list(dis.get_instructions(code))
-        explaining = explanations(instructions)
-        self.found.mentions = [
-            (each.offset, each.argval)
-            for each in instructions
-            if type(each.argval) is str and each.opname != "LOAD_CONST"
-        ]
-        for instruction in instructions:
-            name, value = instruction.opname, instruction.argval
-            if instruction.is_jump_target:
-                # At the head of a loop lies the iterator, by whatever way one comes there.
-                self.stack = self.stack[-1:] if name == "FOR_ITER" and self._last == "GET_ITER" else []
-            known = len(self.found.loads)
-            self._place = instruction.positions and instruction.positions.lineno, instruction.offset
-            if not (self._load(instruction) or self._put(instruction)):
-                self._pass(instruction)
-            if instruction.offset in explaining:
-                del self.found.loads[known:]
-            self._note(instruction)
-            if name not in _NOTHING:
-                self._constant = value if name == "LOAD_CONST" and type(value) in (int, str) else None
-                self._last = name
-            if name == "KW_NAMES":
-                self._keywords = code.co_consts[instruction.arg or 0]
-            elif name not in _NOTHING:
-                self._keywords = value if name == "LOAD_CONST" and type(value) is tuple else ()
-
-    def _note(self, instruction: dis.Instruction) -> None:
-        """Note what an instruction stores, calls, repeats and holds."""
-        name, value = instruction.opname, instruction.argval
-        if name in _STORES:
-            self.found.stored.add((_STORES[name], value))
-        elif name == "STORE_NAME":
-            self.found.own.add(value)
-        elif name in ("CALL", "BEFORE_WITH"):
-            self.found.calls.append((instruction.offset, instruction.positions))
-        elif "JUMP_BACKWARD" in name:
-            self.found.loops.append((value, instruction.offset))
-        if type(value) is CodeType:
-            self.found.within.append((instruction.offset, value))
-
-    def _load(self, instruction: dis.Instruction) -> bool:
-        """Follow an instruction that loads a name; False for any other."""
-        name, value = instruction.opname, instruction.argval
-        if name == "LOAD_GLOBAL":
-            is_called = bool((instruction.arg or 0) & 1)
-            if is_called and not _IS_ABOVE:
-                self.stack.append(None)
-            self._push(GLOBAL, value)
-            if is_called and _IS_ABOVE:
-                self.stack.append(None)
-        elif name in _LOADS:
-            self._push(_LOADS[name], value)
-        elif name == "LOAD_FAST_LOAD_FAST":
-            for each in value:
-                self._push(LOCAL, each)
-        elif name == "STORE_FAST_LOAD_FAST":
-            self._bind(value[0])
-            self._push(LOCAL, value[1])
-        else:
-            return False
-        return True
-
-    def _put(self, instruction: dis.Instruction) -> bool:
-        """Follow an instruction that puts a value into a local name, or asks of one; False for any other."""
-        name = instruction.opname
-        if name in ("STORE_FAST", "STORE_DEREF"):
-            self._bind(instruction.argval)
-        elif name == "STORE_FAST_STORE_FAST":
-            for each in instruction.argval:
-                self._bind(each)
-        elif name == "FOR_ITER":
-            self.stack = [None, *self.stack[-1:]]  # an item, in place of the iterator
-        elif name in _COPIES:
-            count = _COPIES[name](instruction.arg or 0)
-            parts = self._take(1)
-            self.stack = self.stack + [self._made_of(parts) for _ in range(count)] if count else []
-        elif name in ("RETURN_VALUE", "YIELD_VALUE", "GET_YIELD_FROM_ITER"):
-            self.found.returned += [each.upto() for each in self._take(1) if each is not None]
-            self.stack.clear()
-        else:
-            return name == "CALL" and instruction.arg in (1, 2) and self._ask(instruction.arg)
-        return True
-
-    def _push(self, kind: str, name: str) -> None:
-        made = Load(kind, name, *self._place)
-        self.found.loads.append(made)
-        self.stack.append(made)
-
-    def _pass(self, instruction: dis.Instruction) -> None:
-        """Follow an instruction that takes values from the stack."""
-        name, arg = instruction.opname, instruction.arg or 0
-        if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            self._step(1, instruction.argval)
-            if name == "LOAD_METHOD" or (arg & 1 and sys.version_info >= (3, 12)):
-                self.stack.append(None)
-        elif name == "BINARY_SUBSCR":
-            self._step(2, ITEM)
-        elif name == "GET_ITER":
-            self._step(1, ITERATOR)
-        elif name.startswith("POP_JUMP"):
-            (value,) = self._take(1)
-            if value is not None and name.endswith("NONE"):
-                value.use = COMPARED
-        elif name in _EFFECTS:
-            takes, gives = _EFFECTS[name]
-            _use(name, arg, self._take(takes))
-            self.stack += [None] * gives
-        elif name in _MERGES and arg == 1:
-            self.stack.append(self._made_of(self._take(2)))
-        elif name in _TAKES:
-            taken = self._take(_TAKES[name] + arg * (2 if name == "BUILD_MAP" else 1))
-            _use(name, arg, taken, self._keywords)
-            self.stack.append(
-                self._made_of(taken[2:], _callee(taken)) if "CALL" in name else self._made_of(taken)
-            )
-        else:
-            if name == "LOAD_FAST_AND_CLEAR":  # a comprehension begins
-                _use(name, arg, self.stack[-1:])
-            self.stack.clear()
-
-    def _bind(self, name: str) -> None:
-        """Put the value on top of the stack into a local name."""
-        (value,) = self._take(1)
-        self.found.bound.setdefault(name, []).append(value and value.upto())
-
-    def _ask(self, count: int) -> bool:
-        """Follow ``getattr(x, "name")`` and ``type(x)``, which are attributes; False for any other call."""
-        callee = next((value for value in self.stack[-2 - count : -count] if value is not None), None)
-        if callee is None or callee.kind != GLOBAL or callee.attributes or self._keywords:
-            return False
-        if callee.name == "getattr" and count == 2 and type(self._constant) is str:
-            name = self._constant
-            self.found.attributes |= {name}
-            self.found.mentions.append((callee.offset, name))
-        elif callee.name == "type" and count == 1:
-            name = CLASS
-        else:
-            return False
-        self.stack.append(self._take(2 + count)[2])
-        self._step(1, name)
-        return True
-
-    def _step(self, count: int, what: str) -> None:
-        """Let something of a value take its place, and that of the `count` - 1 values above it."""
-        value = self._take(count)[0]
-        if value is None and count == 1 and what != ITERATOR:
-            value = self._unknown()
-        if value is not None:
-            if count == 1 and what != ITERATOR:
-                self.found.taken.append((value, value.attributes, what))
-            if what == ITEM and ITEM not in value.attributes:
-                value.key = self._constant
-            value.attributes += (what,)
-        self.stack.append(value)
-
-    def _unknown(self) -> Load:
-        made = Load(UNKNOWN, "", *self._place)
-        self.found.unknown.append(made)
-        return made
-
-    def _made_of(self, parts: list[Load | None], callee: Load | None = None) -> Load | None:
-        """A value in which others are, or the result of a function that they are given to."""
-        known = [each.upto() for each in parts if each is not None]
-        if callee is not None and callee.attributes:
-            known.append(callee.upto(-1))  # whose method it is
-        if not known and callee is None:
-            return None
-        made = self._unknown()
-        made.made_of, made.result_of = known, callee
-        return made
-
-    def _take(self, count: int) -> list[Load | None]:
-        """Take values from the stack; None stands for those that are not known."""
-        first = max(0, len(self.stack) - count)
-        taken = self.stack[first:]
-        del self.stack[first:]
-        return [None] * (count - len(taken)) + taken
-
-
-def _callee(taken: list[Load | None]) -> Load | None:
-    """What is called, where it is known, of the values that a call takes."""
-    return next((value for value in taken[:2] if value is not None), None)
-
-
-def _use(name: str, arg: int, taken: list[Load | None], keywords: tuple[Any, ...] = ()) -> None:
-    """Note what an instruction does with the values that it takes; the last of them may have keywords."""
-    if name == "STORE_ATTR":
-        _note(taken[:1], STORED)
-    elif name == "STORE_SUBSCR":
-        _note(taken[1:2], WRITTEN)
-    elif name == "IS_OP":
-        _note(taken, COMPARED)
-    elif name in _OPERATORS:
-        _note(taken, COMPUTED)
-    elif name in ("CALL", "CALL_KW", "LOAD_FAST_AND_CLEAR"):
-        callee = _callee(taken)
-        if callee is not None and callee.attributes[-1:] == (ITERATOR,):
-            callee.use = ITERATED
-        by_position = arg - len(keywords)
-        for k, value in enumerate(taken[2 : 2 + arg]):
-            is_given_back = k >= by_position >= 0 and keywords[k - by_position] in _GIVEN_BACK
-            if value is not None and not is_given_back:
-                value.use, value.callee = GIVEN, callee
-
-
-def _note(values: list[Load | None], use: str) -> None:
-    for value in values:
-        if value is not None:
-            value.use = use

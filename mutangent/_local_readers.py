@@ -22,15 +22,15 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from ._arrays import ARRAYS, describe
+from ._bytecode import loads_of, with_inner
 from ._errors import InPlaceError
 from ._live_names import is_read_later
-from ._loads import GLOBAL, Load, loads_of, with_inner
-from ._plain_names import UNSET, items_of, read_by
+from ._loads import GLOBAL, Load
+from ._plain_names import UNSET, paths_within, read_by
 from ._readers import is_ours, names_of
 from ._references import ALONE, COUNTS_REFERENCES
 
 _DEEPEST: Final = 50  # functions that are looked at
-_MOST: Final = 1000  # items of a container that are looked at
 
 
 def refuse_local_reader(handle: Any, views: int, recording: Any) -> None:
@@ -55,21 +55,23 @@ def refuse_local_reader(handle: Any, views: int, recording: Any) -> None:
             names = names_of(frame)
             for name, value in names.items():
                 # A variable of a function around this one is a name that the recorded code reaches; see `_read_past`.
-                if name not in frame.f_code.co_freevars and _leads_to(value, array):
-                    _refuse_reader(array, name, names, frame)
+                if name not in frame.f_code.co_freevars:
+                    paths = _paths_to(array, value)
+                    if paths:
+                        _refuse_reader(array, name, paths, names, frame)
         frame = frame.f_back
 
 
-def _leads_to(value: Any, array: Any) -> bool:
-    """Whether a value is an array, a view of it, or a container with such in it."""
+def _paths_to(array: Any, value: Any) -> list[list[Any]]:
+    """The ways from a value to an array, or a view of it: none, or an item, an item of that, and so on."""
     if type(value) in ARRAYS:
-        return value is array or value.base is array
-    return any(
-        type(item) in ARRAYS and (item is array or item.base is array) for item in items_of(value)[:_MOST]
-    )
+        return [[]] if value is array or value.base is array else []
+    return paths_within(value, lambda item: type(item) in ARRAYS and (item is array or item.base is array))
 
 
-def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameType) -> None:
+def _refuse_reader(
+    array: Any, name: str, paths: list[list[Any]], names: dict[str, Any], frame: FrameType
+) -> None:
     code = frame.f_code
 
     def value_of(load: Load) -> tuple[Any, tuple[str, ...]]:
@@ -77,8 +79,10 @@ def _refuse_reader(array: Any, name: str, names: dict[str, Any], frame: FrameTyp
         return known.get(load.name, getattr(builtins, load.name, UNSET)), load.attributes
 
     def looks_into(load: Load, inner: CodeType) -> bool:
-        read = read_by(load, load.attributes, code.co_qualname, inner, value_of)
-        return read is not None and not read.of_shape
+        read = read_by(load, load.steps, code.co_qualname, inner, value_of)
+        return (
+            read is not None and not read.is_put and any(read.looks_into(names[name], path) for path in paths)
+        )
 
     if name in code.co_cellvars:
         # Functions within this one read it too, whenever they are called.

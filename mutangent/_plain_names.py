@@ -9,18 +9,50 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections import deque
-from collections.abc import Callable
+from collections import UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, MethodWrapperType, ModuleType
-from typing import Any, Final
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any, Final, TypeGuard
+from weakref import ReferenceType, WeakKeyDictionary
 
 import attrs
 import numpy as np
 
-from ._loads import CLASS, COMPARED, COMPUTED, GIVEN, ITEM, ITERATED, STORED, WRITTEN, Load
+from ._arrays import is_array
+from ._loads import (
+    BY_KEY,
+    CALLED,
+    CLASS,
+    COMPARED,
+    COMPUTED,
+    GIVEN,
+    ITEM,
+    ITERATED,
+    ITERATOR,
+    SEARCHED,
+    STORED,
+    TESTED,
+    WRITTEN,
+    Load,
+    Step,
+)
 
 UNSET: Final = object()  # the value of a name that has none
+MOST_ITEMS: Final = 1000  # of a container that are looked at
+_NUMBERS: Final = frozenset({float, int, bool, str, type(None)})
+_FEW: Final = frozenset({list, tuple, dict, deque})  # containers as they are, of no subclass
+_SIMPLE: Final = frozenset(
+    {*_NUMBERS, complex, bytes, FunctionType, type, np.float64}
+)  # what holds no others
 HOLDERS: Final = (list, tuple, dict, deque)  # containers that are looked through
 # Values of these kinds are parts of the program and not its data.
 PROGRAM: Final = (
@@ -33,68 +65,170 @@ PROGRAM: Final = (
     ModuleType,
     type(np.sum),
 )
+_with_parts: Final[WeakKeyDictionary[type, bool]] = (
+    WeakKeyDictionary()
+)  # by a class, whether its values are looked through
 # Methods of classes in C, as ``pos.sum`` and ``pos.__getitem__``.
 _METHODS: Final = frozenset({BuiltinFunctionType, MethodWrapperType})
+# What shows others, and how these are asked for.
+_PARTS: Final[tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...]] = (
+    (np.flatiter, lambda value: [value.base]),
+    (memoryview, lambda value: [value.obj]),
+    (ReferenceType, lambda value: [value()]),
+    ((set, frozenset, type({}.keys()), type({}.values())), lambda value: value),
+    (type({}.items()), lambda value: [value for _, value in value]),
+    (MappingProxyType, lambda value: value.values()),
+    ((UserDict, UserList), lambda value: [value.data]),
+    (np.ndarray, lambda value: value.ravel().tolist() if value.dtype.hasobject else [value.view(np.ndarray)]),
+)
+_SHOWING: Final[tuple[type, ...]] = (
+    *(np.flatiter, memoryview, ReferenceType, set, frozenset, MappingProxyType, UserDict, UserList),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+)
 # Attributes that tell no more of an array than its shape, methods that write into it, and those that make something new.
 _OF_SHAPE: Final = frozenset({"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"})
-_PUT: Final = frozenset(
-    {"append", "appendleft", "extend", "extendleft", "insert", "add", "discard", "clear", "fill"}
-)
+_FILL: Final = frozenset({"fill"})
+_PUT: Final = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add", "discard", "clear"})
+_PUT_INTO_A_DICT: Final = frozenset({"update", "clear", "keys"})
 _MAKE_NEW: Final = frozenset(
-    {"copy", "tolist", "item", "sum", "mean", "prod", "min", "max", "any", "all", "dot"}
+    {"copy", "tolist", "item", "sum", "mean", "prod", "min", "max", "any", "all", "dot", "std", "var"}
 )
 # Names of functions, Python's own and those of array libraries, that ask for no more than the shape, or for the kind of a
 # value, or that keep nothing of it.
 _ASK_SHAPE: Final = frozenset({"len", "shape", "ndim", "size", "zeros_like", "ones_like", "empty_like"})
 _ASK_KIND: Final = frozenset({"isinstance", "type", "id", "callable"})
 _PUT_INTO_A_FIELD: Final = (setattr, attrs.evolve)
+# Converters that give back an array as it is, and methods of the user's that run when an object is made.
+_IDENTITIES: Final = (None, np.asarray, np.asanyarray)
+_WHEN_MADE: Final = ("__attrs_pre_init__", "__attrs_post_init__", "__attrs_init__")
 _SUM_UP: Final = _ASK_SHAPE | {
     *("float", "int", "bool", "str", "repr", "print", "sum", "min", "max", "any", "all"),
-    *("mean", "prod", "amin", "amax", "dot", "copy", "array_equal", "allclose", "norm"),
+    *(
+        "mean",
+        "prod",
+        "amin",
+        "amax",
+        "dot",
+        "copy",
+        "array",
+        "std",
+        "var",
+        "array_equal",
+        "allclose",
+        "norm",
+    ),
 }
 _THEIR_MODULES: Final = frozenset({"builtins", "numpy", "cupy"})
 
 
 class Read:
-    """A place in the code that may look into the value of a name."""
+    """A place in the code that may look into the value of a name.
 
-    __slots__ = ("_part", "code", "function", "is_short", "line", "of_shape", "offset")
+    Parameters
+    ----------
+    function : str
+        The name of the function.
+    code : CodeType
+        Its code, or that within it.
+    load : Load
+    steps : tuple of Step
+        The attributes and items that are taken of the value.
+    given_to : str
+        The name of the known function that it is given to, if it is.
+    """
+
+    __slots__ = ("_given_to", "_steps", "code", "function", "line", "load", "offset")
 
     def __init__(
-        self,
-        function: str,
-        code: CodeType,
-        load: Load,
-        of_shape: bool = False,
-        is_short: bool = False,
-        attribute: str | None = None,
-        key: Any = None,
+        self, function: str, code: CodeType, load: Load, steps: tuple[Step, ...] = (), given_to: str = ""
     ) -> None:
         self.function = function
         self.code = code
         self.line = load.line
         self.offset = load.offset
-        self.of_shape = of_shape  # nothing else of an array
-        self.is_short = is_short  # whether nothing keeps the value, or a part of it, for a later read
-        # Of a container: the attribute or the item that is taken of it.
-        self._part = (attribute, key if attribute == ITEM else None)
+        self._steps = steps
+        self.load = load
+        self._given_to = given_to
 
-    def may_take(self, item: Any, holder: Any) -> bool:
-        """Whether it may look into an item of a container; not if the code names another one."""
-        attribute, key = self._part
-        if not isinstance(holder, HOLDERS):
-            return True
-        if key is None:
-            fields = getattr(type(holder), "_fields", ())  # of a named tuple
-            if not isinstance(holder, tuple) or type(fields) is not tuple or attribute not in fields:
+    @property
+    def is_put(self) -> bool:
+        """Whether the value is assigned to an attribute."""
+        return self.load.use == STORED and not self._steps
+
+    def looks_into(self, value: Any, path: Sequence[Any]) -> bool:
+        """Whether it may look into what was written, which lies in a value, the last one of a path of items.
+
+        Parameters
+        ----------
+        value : object
+            That of the name.
+        path : sequence
+            An item of the value, an item of that, and so on; empty, if the value itself was written.
+        """
+        held = path[-1] if path else value
+        holder, steps = value, self._steps
+        for item in path:
+            if not steps:
+                return self._takes_items_of(holder)
+            if not _may_give(holder, steps[0], item):
+                return False
+            if steps[0].name not in (ITEM, ITERATOR, *BY_KEY):
                 return True
-            key = fields.index(attribute)
-        if isinstance(holder, dict):
-            return dict.get(holder, key, item) is item
-        return type(key) is str or not -len(holder) <= key < len(holder) or holder[key] is item
+            holder, steps = item, steps[1:]
+        name = steps[0].name if steps else ""
+        if is_array(held):
+            return (
+                name not in _OF_SHAPE
+                and not (not steps and self._given_to in _ASK_SHAPE)
+                and name not in _FILL
+            )
+        return name not in _PUT
+
+    def is_over_at_once(self, value: Any, path: Sequence[Any]) -> bool:
+        """Whether nothing keeps what was written, or a part of it, for a later read."""
+        held = path[-1] if path else value
+        if not is_array(held) or len(self._steps) < len(path):
+            return False  # what keeps a container keeps what is in it
+        steps = self._steps[len(path) :]
+        if not steps:
+            return self._is_computed()
+        *before, (name, key) = steps
+        if name in _MAKE_NEW:
+            return self.load.use == CALLED
+        is_element = name == ITEM and type(key) is int and held.ndim == 1
+        is_looped = name == ITERATOR and self.load.use == ITERATED and held.ndim == 1
+        return not before and (is_looped or is_element or (name == ITEM and self._is_computed()))
+
+    def _is_computed(self) -> bool:
+        given_to = self._given_to
+        return self.load.use in (COMPUTED, TESTED, ITERATED) or given_to == "ufunc" or given_to in _SUM_UP
+
+    def _takes_items_of(self, holder: Any) -> bool:
+        if self.load.use == TESTED or self._given_to in _ASK_SHAPE:
+            return not isinstance(holder, HOLDERS)
+        return not (self.load.use == SEARCHED and isinstance(holder, dict))
 
     def __str__(self) -> str:
         return self.function if self.line is None else f"{self.function}, line {self.line}"
+
+
+def _may_give(holder: Any, step: Step, item: Any) -> bool:
+    """Whether a step from a container may give an item of it; not if the code names another one."""
+    name, key = step
+    if isinstance(holder, dict):
+        if name in BY_KEY or name == ITEM:
+            return key is None or dict.get(holder, key, item) is item
+        return name not in _PUT_INTO_A_DICT
+    if not isinstance(holder, HOLDERS):
+        return True
+    if isinstance(holder, tuple) and name != ITEM:
+        fields = getattr(type(holder), "_fields", ())  # of a named tuple
+        key = fields.index(name) if type(fields) is tuple and name in fields else None
+    elif name != ITEM:
+        return name not in _PUT
+    base = next(each for each in HOLDERS if issubclass(type(holder), each))
+    length = base.__len__(holder)
+    return type(key) is not int or not -length <= key < length or base.__getitem__(holder, key) is item
 
 
 class Name:
@@ -229,11 +363,15 @@ def items_of(value: Any) -> list[Any]:
 
 
 def is_way_to_data(value: Any) -> bool:
-    """Whether a value is a method of some data, as ``pos.sum``, a memory view or an iterator."""
+    """Whether a value is no container, but shows one or an array: a method, as ``pos.sum``, a memory view, an iterator."""
     kind = type(value)
+    if kind in _FEW or kind in _SIMPLE:  # the usual case
+        return False
     if kind in _METHODS:
         return not isinstance(value.__self__, type | ModuleType | None)
-    return kind is memoryview or is_iterator_in_c(kind)
+    if issubclass(kind, np.ndarray):
+        return kind is not np.ndarray or value.dtype.hasobject
+    return issubclass(kind, _SHOWING) or is_iterator_in_c(kind)
 
 
 def is_iterator_in_c(kind: type) -> bool:
@@ -243,23 +381,92 @@ def is_iterator_in_c(kind: type) -> bool:
 
 def parts_of(value: Any) -> list[Any]:
     """What can be read by way of a value: items of a container, or that of which it is a method, a view or an iterator."""
-    if not is_way_to_data(value):
-        return items_of(value)
     kind = type(value)
+    if kind in _FEW:  # the usual case
+        return list(value.values() if kind is dict else value)
+    if kind in _SIMPLE or not is_way_to_data(value):
+        return items_of(value)
     if kind in _METHODS:
         return [value.__self__]
-    if kind is np.flatiter:
-        return [value.base]
-    if kind is not memoryview:
-        return [each for each in gc.get_referents(value) if not isinstance(each, (*PROGRAM, CodeType))]
-    with suppress(ValueError):  # of one that was released
-        return [value.obj]
-    return []
+    for classes, give in _PARTS:
+        if issubclass(kind, classes):
+            with suppress(ValueError, ReferenceError):  # of a memory view that was released
+                return list(give(value))
+            return []
+    return [each for each in gc.get_referents(value) if not isinstance(each, (*PROGRAM, CodeType))]
+
+
+def paths_within(value: Any, is_wanted: Callable[[Any], bool]) -> list[list[Any]]:
+    """The ways from a value to wanted things in it: an item, an item of that, and so on. Large containers are left out."""
+    found: list[list[Any]] = []
+    pending: deque[tuple[Any, list[Any]]] = deque([(value, [])])
+    seen: set[int] = set()
+    while pending and len(seen) <= MOST_ITEMS:
+        holder, path = pending.popleft()
+        for item in few_parts_of(holder):
+            kind = type(item)
+            if kind in _NUMBERS:
+                continue
+            if is_wanted(item):
+                found.append([*path, item])
+            elif id(item) not in seen and (kind in _FEW or _has_parts(item)):
+                seen.add(id(item))
+                pending.append((item, [*path, item]))
+    return found
+
+
+def items_within(value: Any) -> list[Any]:
+    """What lies in a value, and in that, and so on, but for numbers and arrays; large containers are left out."""
+    if not _has_parts(value):
+        return []
+    found: list[Any] = []
+    seen = {id(value)}
+    pending = [value]
+    while pending and len(found) < MOST_ITEMS:
+        for item in few_parts_of(pending.pop()):
+            kind = type(item)
+            if kind in _NUMBERS or (kind is np.ndarray and not item.dtype.hasobject):
+                continue
+            if id(item) not in seen:
+                seen.add(id(item))
+                found.append(item)
+                if kind in _FEW or _has_parts(item):
+                    pending.append(item)
+    return found
+
+
+def _has_parts(value: Any) -> bool:
+    """Whether a value may be a container, or shows one."""
+    kind = type(value)
+    if kind in _FEW:
+        return True
+    if kind in _SIMPLE:
+        return False
+    known = _with_parts.get(kind)
+    if known is None:
+        if issubclass(kind, np.ndarray) or kind in _METHODS:
+            return is_way_to_data(value)
+        known = _with_parts[kind] = issubclass(kind, (*HOLDERS, functools.partial)) or is_way_to_data(value)
+    return known
+
+
+def few_parts_of(value: Any) -> list[Any]:
+    """What can be read by way of a value; nothing of a large container."""
+    if not _has_parts(value):
+        return []
+    kind = type(value)
+    base = kind if kind in _FEW else next((each for each in HOLDERS if issubclass(kind, each)), None)
+    if base is None:
+        return parts_of(value)
+    if base.__len__(value) > MOST_ITEMS:
+        return []
+    items = base.values(value) if base is dict else value if base is kind else base.__iter__(value)
+    return list(items)
 
 
 def read_by(
     load: Load,
-    rest: tuple[str, ...],
+    steps: tuple[Step, ...],
     function: str,
     code: CodeType,
     value_of: Callable[[Load], tuple[Any, tuple[str, ...]]],
@@ -269,8 +476,8 @@ def read_by(
     Parameters
     ----------
     load : Load
-    rest : tuple of str
-        The attributes that are taken of the value.
+    steps : tuple of Step
+        The attributes and items that are taken of the value.
     function : str
         The name of the function.
     code : CodeType
@@ -278,31 +485,23 @@ def read_by(
     value_of : callable
         Gives the value of another load, and the attributes that are taken of that.
     """
-    if rest or load.use != GIVEN:
-        if rest and (rest[0] in _PUT or rest[0] == CLASS):
-            return None  # what is written by a plain name is noticed otherwise
-        if not rest and load.use in (STORED, WRITTEN, COMPARED):
-            return None
-        return Read(
-            function,
-            code,
-            load,
-            of_shape=bool(rest) and rest[0] in _OF_SHAPE,
-            is_short=load.use in (COMPUTED, ITERATED) or (bool(rest) and rest[-1] in _MAKE_NEW),
-            attribute=rest[0] if rest else None,
-            key=load.key if ITEM not in load.attributes[: len(load.attributes) - len(rest)] else None,
-        )
+    if steps and steps[0].name == CLASS:
+        return None
+    if not steps and load.use in (WRITTEN, COMPARED):
+        return None
+    if load.use != GIVEN:
+        return Read(function, code, load, steps)
     given_to, rest = (UNSET, ()) if load.callee is None else value_of(load.callee)
     while rest and type(given_to) is ModuleType:
         given_to, rest = vars(given_to).get(rest[0], UNSET), rest[1:]
     name = "" if rest else _known_name(given_to)
-    if name in _ASK_KIND or (
-        not rest and (any(given_to is each for each in _PUT_INTO_A_FIELD) or _is_captured_class(given_to))
-    ):
-        return None
-    return Read(
-        function, code, load, of_shape=name in _ASK_SHAPE, is_short=name == "ufunc" or name in _SUM_UP
+    is_put = not rest and (
+        any(given_to is each for each in _PUT_INTO_A_FIELD)
+        or (_is_captured_class(given_to) and keeps_as_it_is(given_to))
     )
+    if not steps and (name in _ASK_KIND or is_put):
+        return None
+    return Read(function, code, load, steps, name)
 
 
 def _known_name(function: Any) -> str:
@@ -315,5 +514,17 @@ def _known_name(function: Any) -> str:
     return str(getattr(function, "__name__", "")) if module in _THEIR_MODULES else ""
 
 
-def _is_captured_class(value: Any) -> bool:
+def keeps_as_it_is(cls: type, name: str | None = None) -> bool:
+    """Whether the fields of a captured class, or one of them, keep what they are given, and no code looks at it."""
+    fields = [each for each in attrs.fields(cls) if name in (None, each.name)]
+    for each in fields:
+        converter = each.converter
+        if getattr(converter, "__mutangent_wrapped__", False):
+            converter = converter.__wrapped__
+        if each.validator or each.on_setattr or not any(converter is known for known in _IDENTITIES):
+            return False
+    return name is not None or not any(getattr(cls, each, None) for each in _WHEN_MADE)
+
+
+def _is_captured_class(value: Any) -> TypeGuard[type]:
     return issubclass(type(value), type) and bool(getattr(value, "__mutangent_captured__", False))

@@ -62,7 +62,7 @@ def is_iterator(value: Any) -> bool:
     """Whether a value gives each of its items once. A file may be one that is only written."""
     return (
         hasattr(type(value), "__next__")
-        and not isinstance(value, io.IOBase | ProxyType | CallableProxyType)
+        and not issubclass(type(value), io.IOBase | ProxyType | CallableProxyType)
         and type(value).__module__ != "unittest.mock"  # which has everything
     )
 

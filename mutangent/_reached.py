@@ -18,13 +18,14 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
+from ._bytecode import loads_of
 from ._live_names import loads_as_given
-from ._loads import CELL, GLOBAL, LOCAL, UNKNOWN, Load, Part, loads_of
+from ._loads import CELL, CONSTANT, GLOBAL, LOCAL, UNKNOWN, Load, Part
 from ._plain_names import (
     PROGRAM,
     UNSET,
@@ -33,7 +34,7 @@ from ._plain_names import (
     GlobalName,
     Name,
     is_way_to_data,
-    items_of,
+    items_within,
     read_by,
 )
 
@@ -51,6 +52,7 @@ class Reached:
         "_own",
         "_rest",
         "_roots",
+        "asked",
         "attributes",
         "classes",
         "functions",
@@ -75,6 +77,7 @@ class Reached:
         self.program = tuple([name for name in self._own if name.is_program and name.value() is not UNSET])
         self.rebound = tuple([name for name in self._own if name.is_program and name.is_stored])
         self.attributes = frozenset(search.attributes)  # names that stand in the code, among others
+        self.asked = frozenset(search.asked)  # those of attributes that it takes of something
         self.is_recursive = search.is_recursive  # whether the functions may call themselves
         if rest is not None:
             self.is_recursive = self.is_recursive or not self.functions.isdisjoint(rest.functions)
@@ -85,6 +88,7 @@ class Reached:
             self.program += rest.program
             self.rebound += rest.rebound
             self.attributes |= rest.attributes
+            self.asked |= rest.asked
         roots = search.roots or [cls for each in classes if (cls := each()) is not None]
         self._roots = [weakref.ref(root, lambda _: _known.pop(key, None)) for root in roots]
 
@@ -204,7 +208,7 @@ def _alive(classes: frozenset[Any]) -> list[type]:
 
 def entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]:
     """The user's functions that are called, and the classes of objects that they belong to."""
-    if len(called) == 1 and type(called[0]) is FunctionType and not _behind(called[0]):  # the usual case
+    if len(called) == 1 and type(called[0]) is FunctionType and not behind(called[0]):  # the usual case
         return ([] if home_of(called[0].__code__.co_filename) is None else [called[0]]), []
     functions: list[FunctionType] = []
     classes: list[type] = []
@@ -219,20 +223,20 @@ def entries_of(called: tuple[Any, ...]) -> tuple[list[FunctionType], list[type]]
         if kind is FunctionType:
             if home_of(each.__code__.co_filename) is not None:
                 functions.append(each)
-        elif isinstance(each, type):
+        elif issubclass(kind, type):
             classes.append(each)
         elif kind is not MethodType and kind is not functools.partial:
             classes.append(kind)
             method = kind.__call__ if callable(each) else None
             if type(method) is FunctionType and home_of(method.__code__.co_filename) is not None:
                 functions.append(method)
-        pending += _behind(each)
+        pending += behind(each)
     return functions, classes
 
 
 def called_code(function: Any) -> CodeType | None:
     """The code of the user's function that one call of `function` runs once; None if that is not known."""
-    if type(function) is FunctionType and not _behind(function):  # the usual case
+    if type(function) is FunctionType and not behind(function):  # the usual case
         return None if home_of(function.__code__.co_filename) is None else function.__code__
     for _ in range(MOST):
         kind = type(function)
@@ -243,8 +247,8 @@ def called_code(function: Any) -> CodeType | None:
         elif kind is FunctionType and home_of(function.__code__.co_filename) is not None:
             code: CodeType = function.__code__
             return code
-        elif (behind := _behind(function)) and not issubclass(kind, property):
-            function = behind[0]
+        elif (its := behind(function)) and not issubclass(kind, property):
+            function = its[0]
         elif kind is not FunctionType and type(getattr(kind, "__call__", None)) is FunctionType:  # noqa: B004
             function = kind.__call__
             if home_of(function.__code__.co_filename) is None:
@@ -258,24 +262,43 @@ def _leads_to_data(value: Any) -> bool:
     return issubclass(type(value), functools.partial) or is_way_to_data(value)
 
 
-def _behind(value: Any) -> list[Any]:
+def _its_class(method: MethodType) -> type:
+    bound: Any = method.__self__
+    return bound if issubclass(type(bound), type) else type(bound)
+
+
+# What calls others, and how these are asked for.
+_BEHIND: Final[tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...]] = (
+    (MethodType, lambda value: [value.__func__, _its_class(value)]),
+    (
+        functools.partial,
+        lambda value: [value.func, *filter(callable, [*value.args, *value.keywords.values()])],
+    ),
+    ((staticmethod, classmethod), lambda value: [value.__func__]),
+    # A generator runs the function that has made it.
+    (
+        GeneratorType,
+        lambda value: [each for each in gc.get_referents(value) if type(each) is FunctionType][:1],
+    ),
+    (property, lambda value: [value.fget, value.fset, value.fdel]),
+    ((functools.cached_property, functools.partialmethod), lambda value: [value.func]),
+    (np.vectorize, lambda value: [value.pyfunc]),
+)
+
+
+def behind(value: Any) -> list[Any]:
     """What a call of a value calls in turn: a wrapped function, a method's function, the functions given to a partial."""
     kind = type(value)  # `isinstance` asks a proxy
     if kind is FunctionType:
-        return [value.__dict__["__wrapped__"]] if "__wrapped__" in value.__dict__ else []
-    if kind is MethodType:
-        return [value.__func__, value.__self__ if isinstance(value.__self__, type) else type(value.__self__)]
-    if issubclass(kind, functools.partial):
-        given = [*value.args, *value.keywords.values()]
-        return [value.func, *(each for each in given if callable(each))]
-    if issubclass(kind, staticmethod | classmethod):
-        return [value.__func__]
-    if kind is GeneratorType:
-        return [each for each in gc.get_referents(value) if type(each) is FunctionType][:1]  # that it runs
-    if issubclass(kind, property):
-        return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
-    if issubclass(kind, functools.cached_property):
-        return [value.func]
+        its = value.__dict__
+        if not its:  # as most
+            return []
+        found = [its["__wrapped__"]] if "__wrapped__" in its else []
+        dispatched = its.get("registry")  # of `functools.singledispatch`
+        return [*found, *(dispatched.values() if type(dispatched) is MappingProxyType else ())]
+    for classes, give in _BEHIND:
+        if issubclass(kind, classes):
+            return [each for each in give(value) if each is not None]
     if issubclass(kind, type) or getattr(kind, "__mutangent_captured__", False):
         return []
     if not kind.__dictoffset__:  # as most members of a class; an exception takes longer
@@ -324,6 +347,7 @@ class _Search:
         self.is_recursive = False
         # Methods are entered once their names occur as that of an attribute.
         self.attributes: set[str] = set(attributes)
+        self.asked: set[str] = set()
         self._methods: dict[str, list[Any]] = {}
         self.classes: list[type] = []  # whose methods were looked at
         self.functions = list(functions)  # those that were looked at
@@ -362,7 +386,7 @@ class _Search:
                 pending += self._methods_of(value)
             else:
                 self.found_classes.append(value)
-            pending += _behind(value)
+            pending += behind(value)
 
     def _methods_of(self, cls: type) -> list[Any]:
         """The methods of a class that may be called; the others wait until their name occurs."""
@@ -373,7 +397,9 @@ class _Search:
             found += _called_for_fields(base)
             self.classes.append(base)
             for name, member in vars(base).items():
-                if type(member) is not FunctionType and not _behind(member):
+                if type(member) is not FunctionType and not behind(member):
+                    if type(member).__flags__ & HEAP_TYPE and hasattr(type(member), "__get__"):
+                        found.append(type(member))  # a descriptor
                     continue
                 if name in self.attributes or (name.startswith("__") and name.endswith("__")):
                     found.append(member)
@@ -392,9 +418,10 @@ class _Search:
             inner, free = pending.pop()
             found = loads_of(inner)
             self._called(found.attributes)
+            self.asked |= found.asked
             for load in found.loads:
                 if (
-                    (load.kind == GLOBAL and load.name not in found.own)
+                    (load.kind == GLOBAL and not found.is_own(load))
                     or (load.kind == CELL and load.name in free)
                     or (
                         load.kind == LOCAL
@@ -440,8 +467,8 @@ class _Search:
             found.note(value)
             if value is not UNSET:
                 self._enter(value)
-                for item in items_of(value)[:MOST]:
-                    self._enter(item if issubclass(type(item), PROGRAM) else type(item))
+                for item in items_within(value):
+                    self._enter(item if issubclass(type(item), PROGRAM) or behind(item) else type(item))
         return found
 
     def _find(self, function: FunctionType, load: Load) -> tuple[Name | None, tuple[str, ...]]:
@@ -458,15 +485,16 @@ class _Search:
         found, rest = self._find(function, load)
         if found is None or (found.is_program and not _leads_to_data(found.value())):
             return
+        steps = load.steps[len(load.steps) - len(rest) :]
         read = read_by(
-            load, rest, function.__qualname__, code, lambda callee: self._value_of(function, callee)
+            load, steps, function.__qualname__, code, lambda callee: self._value_of(function, callee)
         )
         if read is not None:
             found.reads.append(read)
 
     def _value_of(self, function: FunctionType, load: Load) -> tuple[Any, tuple[str, ...]]:
         """The value of a name that is loaded, and which attributes are then taken of it."""
-        if load.kind in (LOCAL, UNKNOWN):
+        if load.kind in (LOCAL, UNKNOWN, CONSTANT):
             return UNSET, ()
         found, rest = self._find(function, load)
         return (getattr(builtins, load.name, UNSET) if found is None else found.value()), rest
@@ -482,7 +510,7 @@ def names_in(code: CodeType, part: Part, value_of_global: Callable[[str], Any]) 
         value = value_of_global(load.name) if load.kind == GLOBAL else None
         for attribute in before:
             value = vars(value).get(attribute) if type(value) is ModuleType else None
-        if type(value) is ModuleType and home_of(str(getattr(value, "__file__", None) or "")) != "":
+        if type(value) is ModuleType and home_of(str(vars(value).get("__file__") or "")) != "":
             count[name] += 1
     local = {*code.co_varnames, *code.co_cellvars}.difference(code.co_names)
     return {name for name, times in part.mentions.items() if times > count[name] and name not in local}
@@ -490,10 +518,13 @@ def names_in(code: CodeType, part: Part, value_of_global: Callable[[str], Any]) 
 
 def is_users_module(module: ModuleType, homes: frozenset[str | None]) -> bool:
     """Whether the names of a module are looked at."""
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return module.__name__.partition(".")[0] not in sys.stdlib_module_names
-    return home_of(file) in homes
+    file, name = (
+        vars(module).get("__file__"),
+        vars(module).get("__name__"),
+    )  # nothing that its `__getattr__` says
+    if type(file) is str:
+        return home_of(file) in homes
+    return type(name) is not str or name.partition(".")[0] not in sys.stdlib_module_names
 
 
 def _called_for_fields(cls: type) -> list[Any]:

@@ -8,31 +8,34 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter
 from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, Final
 
+import numpy as np
+
 from ._arrays import ARRAYS, describe, is_array, overlap, type_name
-from ._attribute_reads import AttributeName, attributes_near, attributes_of_classes
+from ._attribute_reads import AttributeName
 from ._blocks import Block, Variable
+from ._bytecode import loads_of
 from ._errors import InPlaceError, NotCapturedError
-from ._loads import loads_of
-from ._plain_names import HOLDERS, Name, Read, parts_of
+from ._memory import owner_of
+from ._plain_names import Name, Read, is_way_to_data, paths_within
 from ._reached import called_code
-from ._recorded_code import code_of
+from ._recorded_code import RecordedCode, code_of
+from ._references import COUNTS_REFERENCES
 from ._shadow import check_shadow, share_memory
-from ._structure import WorkingCopy
+from ._structure import Leaf, WorkingCopy
 from ._traced import TracedArray
 from ._views import root_of
 
-_MOST: Final = 1000  # items of a container that are looked at
-_NUMBERS: Final = frozenset({float, int, bool, str, type(None)})
+raises_all = False  # whether errors within the look are raised; they are in the tests
 _DEEPEST: Final = 50  # calls between the recorded function and a write that are looked at
 
 
-def place_in(function: Any) -> tuple[CodeType, int, int] | None:
-    """Where the recorded code stands: it, where it begins, and the offset of the instruction that runs."""
+def place_in(function: Any) -> tuple[CodeType, int] | None:
+    """Where the recorded code stands: it, and the offset of the instruction that runs."""
     is_block = type(function) is Block
     code = function.code if is_block else None if function is None else called_code(function)
     frame: FrameType | None = sys._getframe(3)  # whoever writes the array
@@ -40,40 +43,96 @@ def place_in(function: Any) -> tuple[CodeType, int, int] | None:
         if frame is None or code is None:
             break
         if frame.f_code is code and (not is_block or function.is_in(frame)):
-            return code, function.start if is_block else 0, frame.f_lasti
+            return code, frame.f_lasti
         frame = frame.f_back
     return None
 
 
 def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> None:
     """Raise if recorded code may read by a plain name an array that was written, or one of the containers `changed`."""
+    if not changed and _nobody_else_holds_what_was_written(recording):
+        return
+    try:
+        _look(recording, changed)
+    except (InPlaceError, NotCapturedError):
+        raise
+    except Exception:
+        # A class of the user's may raise at whatever it is asked. What cannot be looked at is let through.
+        if raises_all:
+            raise
+
+
+def _nobody_else_holds_what_was_written(recording: Any) -> bool:
+    """Whether all references to the arrays that were written are known: then no name of the program's stands for one.
+
+    A view of an array, a list, an object refers to it as a name does. What is not known of is taken for somebody else.
+    """
+    if not COUNTS_REFERENCES:
+        return False
+    references = _references_of(recording)
+    for _, source in recording.tape.shadowed.values():
+        if type(source) is not np.ndarray or source.base is not None:
+            return False
+        # And by the tape, by the variable here, and by the argument of the question.
+        if sys.getrefcount(source) != references[id(source)] + 3:
+            return False
+    return True
+
+
+def _references_of(recording: Any) -> Counter[int]:
+    """How many references to arrays there are because they were read, and lie in fields; by their identities."""
+    found = Counter(recording.tape.ids_of_read())
+    entries: set[int] = set()
+    for record in recording.log.values():
+        for name, entry in record.entries.items():
+            if type(entry) is Leaf:
+                if id(entry) not in entries:
+                    entries.add(id(entry))
+                    found[id(entry.entry)] += 1
+                field = record.schema.fields.get(name)
+                if field is not None and _in_storage(field, record.obj) is entry.entry:
+                    found[id(entry.entry)] += 1
+    return found
+
+
+def _in_storage(field: Any, obj: Any) -> Any:
+    try:
+        return field.raw_get(obj)
+    except AttributeError:  # it was deleted, or never set
+        return None
+
+
+def _look(recording: Any, changed: Sequence[WorkingCopy]) -> None:
     code = code_of(recording)
     if code is None:
         return
-    first_write = None if code.is_recursive else recording.first_write
     written = _Written(recording, changed)
-    names = code.names()
-    values = [name.value() for name in names]
-    for name, value in zip(names, values, strict=True):
-        _refuse_reads(recording, written, first_write, name, value)
-    attributes = [*attributes_near([*code.objects(), *values]), *attributes_of_classes(code.classes())]
-    for name in code.names_by(attributes):
-        _refuse_reads(recording, written, None, name, name.value())
-    for attribute, value in attributes:
-        if written.within(value):
-            as_name = AttributeName(attribute, value, code.that_reads())
-            _refuse_reads(recording, written, first_write, as_name, value)
+    names = [(name, name.value()) for name in code.names()]
+    names_near = code.names_near([value for _, value in names])
+    for name, value in names:
+        _refuse_reads(recording, code, written, name, value)
+    for further in names_near:
+        _refuse_reads(recording, code, written, further, further.value(), is_sure=False)
+    for attribute in code.attributes:
+        if written.within(attribute.value) and code.may_name(attribute):
+            _refuse_reads(recording, code, written, code.name_of(attribute), attribute.value)
 
 
 def _refuse_reads(
-    recording: Any, written: _Written, first_write: Any, name: Name | Variable | AttributeName, value: Any
+    recording: Any,
+    code: RecordedCode,
+    written: _Written,
+    name: Name | Variable | AttributeName,
+    value: Any,
+    is_sure: bool = True,
 ) -> None:
-    for item, held, made in written.within(value):
+    for path, made in written.within(value):
         for read in name.reads:
-            if value is not item and not read.may_take(item, value):
-                continue
-            if not (read.of_shape and is_array(held)) and not _is_before(read, first_write, made):
-                raise _error(recording, held, made, name, read, value)
+            is_read = read.looks_into(value, path) and not _is_before(
+                code, recording, read, made, value, path
+            )
+            if is_read and (code.may_keep(read) if read.is_put else is_sure or code.may_run(read.code)):
+                raise _error(recording, made, name, read, value, path)
 
 
 def refuse_put_past(recording: Any, value: Any) -> None:
@@ -121,47 +180,48 @@ class _Written:
             self._changed[id(original)] = (original, made)
             if is_array(original):
                 self._arrays.append((original, made))
+        # Whose memory was written; None if that is not known of all.
+        written = [array for array, _ in self._arrays]
+        for root, source in recording.tape.shadowed.values():
+            written += [root._value, source]
+        owners = [owner_of(array) for array in written]
+        is_known = all(owner is not None for owner in owners)
+        self._owners = {id(owner) for owner in owners} if is_known else None
 
-    def within(self, value: Any) -> list[tuple[Any, Any, Any]]:
+    def within(self, value: Any) -> list[tuple[list[Any], Any]]:
         """What was written of a value, and of what it holds.
 
         Returns
         -------
         list of tuple
-            An item of the value, or itself; what was written, which is that item or lies in it; the handle or the copy that
-            has the new contents.
+            The way from the value to what was written: nothing, or an item, an item of that, and so on; and the handle or
+            the copy that has the new contents.
         """
-        if type(value) in ARRAYS or id(value) in self._changed:
-            made = self._contents_of(value)
-            return [] if made is None else [(value, value, made)]
-        found = []
-        pending = deque((item, item) for item in _parts_of(value))
-        seen = {id(value)}
-        while pending and len(seen) <= _MOST:
-            item, held = pending.popleft()
-            if type(held) in _NUMBERS or id(held) in seen:
-                continue
-            seen.add(id(held))
-            made = self._contents_of(held)
-            if made is not None:
-                found.append((item, held, made))
-            elif type(held) not in ARRAYS:
-                pending += [(item, each) for each in _parts_of(held)]
-        return found
+        made = self._contents_of(value)
+        if made is not None:
+            return [([], made)]
+        if type(value) in ARRAYS and not is_way_to_data(value):
+            return []
+        paths = paths_within(value, lambda item: self._contents_of(item) is not None)
+        return [(path, self._contents_of(path[-1])) for path in paths]
 
     def _contents_of(self, value: Any) -> Any:
-        if type(value) not in ARRAYS:
-            known = self._changed.get(id(value))
+        kind = type(value)
+        if kind not in ARRAYS:
+            known = self._changed.get(id(value)) if self._changed else None
             return None if known is None else known[1]
+        if (
+            kind is np.ndarray
+            and value.base is None
+            and self._owners is not None
+            and id(value) not in self._owners
+        ):
+            return None  # the usual case
         if self._tape.shadowed:
             for root, source in self._tape.places.written_near(self._tape, value):
                 if share_memory(source, value) and id(source) not in (self._tape.handed_on or ()):
                     return root
         return next((made for array, made in self._arrays if array is value or overlap(array, value)), None)
-
-
-def _parts_of(value: Any) -> Sequence[Any]:
-    return () if issubclass(type(value), HOLDERS) and len(value) > _MOST else parts_of(value)
 
 
 def _original_of(recording: Any, made: WorkingCopy) -> Any:
@@ -175,17 +235,27 @@ def _original_of(recording: Any, made: WorkingCopy) -> Any:
     return original
 
 
-def _is_before(read: Read, first_write: Any, made: Any) -> bool:
+def _is_before(
+    recorded: RecordedCode, recording: Any, read: Read, made: Any, value: Any, path: list[Any]
+) -> bool:
     """Whether a read is over before anything was written into an array."""
-    if first_write is None or type(made) is WorkingCopy or not read.is_short:
+    first_write = None if recorded.is_recursive else recording.first_write
+    if first_write is None or type(made) is WorkingCopy or not read.is_over_at_once(value, path):
         return False
-    code, since, offset = first_write
-    return read.code is code and read.offset < offset and not loads_of(code).is_repeated(read.offset, since)
+    code, offset = first_write
+    is_before = read.code is code and read.offset < offset
+    return is_before and not loads_of(code).is_repeated(read.offset, recorded.start)
 
 
 def _error(
-    recording: Any, held: Any, made: Any, name: Name | Variable | AttributeName, read: Read, value: Any
+    recording: Any,
+    made: Any,
+    name: Name | Variable | AttributeName,
+    read: Read,
+    value: Any,
+    path: list[Any],
 ) -> InPlaceError | NotCapturedError:
+    held = path[-1] if path else value
     place = _place_of(recording, made)
     through = place or "an argument or a container"
     instead = f"the object, as {place}" if place else "the argument, or the object that holds it"

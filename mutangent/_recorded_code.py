@@ -5,27 +5,35 @@ Of both it is asked which plain names they reach, from which objects they start,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import FunctionType
-from typing import Any, Final
+import functools
+from collections.abc import Iterable, Sequence
+from types import CodeType, FunctionType, MethodType
+from typing import Any
 
-from ._arrays import ARRAYS
 from ._attribute_reads import (
-    FUNCTIONS,
     Attribute,
-    Code,
-    FunctionCode,
-    Piece,
-    bound_self,
+    AttributeName,
+    Near,
+    attributes_of_classes,
     functions_in,
     is_followed_past,
-    run_by,
 )
 from ._blocks import Block, BlockCode, Variable, given_to, may_hold, names_given, without_given
-from ._plain_names import DefaultName, Name, items_of
-from ._reached import Reached, called_code, entries_of, reached_by, reached_by_all
-
-_MOST: Final = 1000  # items of a container that are looked at
+from ._bytecode import loads_of, with_inner
+from ._fields import CapturedField
+from ._loads import Load
+from ._plain_names import DefaultName, Name, Read, items_within, keeps_as_it_is
+from ._reached import Reached, called_code, home_of, reached_by, reached_by_all
+from ._value_flow import (
+    FUNCTIONS,
+    RUN_WHEN_MADE,
+    SELDOM,
+    Flow,
+    FunctionCode,
+    SomeOf,
+    is_method_of,
+    static_attribute,
+)
 
 
 class RecordedCode:
@@ -36,6 +44,8 @@ class RecordedCode:
     recording : Recording
     reached : Reached
         What it reaches.
+    homes : frozenset
+        Whose code is looked at.
     classes : set of classes
         Of objects that it meets.
     """
@@ -43,73 +53,109 @@ class RecordedCode:
     start = 0  # the offset at which it begins
     is_recursive = False  # whether it may call itself
 
-    def __init__(self, recording: Any, reached: Reached, classes: set[type]) -> None:
+    def __init__(
+        self, recording: Any, reached: Reached, homes: frozenset[str | None], classes: set[type]
+    ) -> None:
         self._recording = recording
-        self._reached = reached
+        self._homes = homes
         self._classes = classes
-        # Functions that are called by no name, and what they reach.
-        self._held: list[Any] = self._given_functions() + self._in_fields()
-        self._reached_by_held = self._reach()
+        # Functions that are called by no name: they lie in fields which were read or written, or are given.
+        values = [value for record in recording.log.values() for value in record.values.values()]
+        self._held: list[Any] = [each for value in values for each in functions_in(value)]
+        self._held += self._given_functions()
+        self._reached = [reached, *self._reached_by(self._held)]
+
+    def _reached_by(self, functions: list[Any]) -> list[Reached]:
+        return [reached_by_all(functions, self._classes, frozenset(), self._homes)] if functions else []
+
+    def names(self) -> Sequence[Name | Variable]:
+        """The plain names that it reaches."""
+        return [*self._own_names(), *(name for each in self._reached[1:] for name in each.looked_into)]
+
+    def names_near(self, values: Iterable[Any]) -> Sequence[Name]:
+        """Those that are reached by objects, and functions, to which values lead by attributes; see `may_run`."""
+        recording = self._recording
+        met = (*recording._attributes(), *recording.containers.bystanders.values())
+        roots = [*self._own_objects(), *(attributes.obj for attributes in met), *self._held, *values]
+        known = {id(name) for each in self._reached for name in each.looked_into}
+        roots += [name.value() for each in self._reached for name in each.program]
+        of_classes: list[Attribute] = []
+        while True:
+            mentions = self._own_asked().union(*(each.asked for each in self._reached))
+            near = Near([*roots, *(attribute.value for attribute in of_classes)], mentions)
+            named = [cls for each in self._reached for ref in each.classes if (cls := ref()) is not None]
+            self._all_classes = list(dict.fromkeys([*self._classes, *named, *near.classes]))
+            known_of_classes, of_classes = of_classes, [*attributes_of_classes(self._all_classes, mentions)]
+            self.attributes = [*near.attributes, *of_classes]
+            held = [each for attribute in self.attributes for each in functions_in(attribute.value)]
+            is_new = not near.classes <= self._classes
+            self._classes = {*self._classes, *near.classes}
+            if held or is_new:
+                self._reached = [*self._reached[:1], self._reach(), *self._reached_by([*self._held, *held])]
+            is_all = len(of_classes) == len(known_of_classes)
+            if is_all and all(each.asked <= mentions for each in self._reached):
+                break
+        self._in_attributes = near.in_attributes
+        found = [name for each in self._reached for name in each.looked_into if id(name) not in known]
+        return self._without_given(found)
+
+    def _without_given(self, names: list[Name]) -> list[Name]:
+        """The names without the defaults for which it was given something else."""
+        return names
+
+    def may_name(self, attribute: Attribute) -> bool:
+        """Whether some code takes such an attribute of anything but an object that is none with it, `self` in its class."""
+        name, obj = attribute.name, attribute.obj
+        if any(step.name == name for load in self._own_loads() for step in load.steps):
+            return True
+        functions = {id(each): each for reached in self._reached for each in reached.alive()}
+        return any(self._may_take(function, name, obj) for function in functions.values())
+
+    def _may_take(self, function: FunctionType, name: str, obj: Any) -> bool:
+        code = function.__code__
+        starts = frozenset().union(*(loads_of(each).starts_of(name) for each in with_inner(code)))
+        if not starts or starts - set(code.co_varnames[: min(code.co_argcount, 1)]):
+            return bool(starts)
+        if function.__name__ in SELDOM:  # of an object that is made, mostly
+            return function.__name__ not in RUN_WHEN_MADE
+        cls = obj if issubclass(type(obj), type) else type(obj)
+        of_it = any(is_method_of(function, each) for each in (cls, *cls.__subclasses__()))
+        return of_it or not any(is_method_of(function, each) for each in self._all_classes)
+
+    def name_of(self, attribute: Attribute) -> AttributeName:
+        """An attribute as a name."""
+        return AttributeName(attribute, self._flow)
+
+    def may_run(self, code: CodeType) -> bool:
+        """Whether some code may run, as far as is seen."""
+        return any(code is each for piece in self._flow.pieces for each in with_inner(piece.code))
+
+    def may_keep(self, read: Read) -> bool:
+        """Whether an assignment to an attribute reads the value, or puts it where it may be read by another name."""
+        target = read.load.stored_in
+        for piece in self._flow.pieces if target is not None else ():
+            for code, load in piece.places():
+                if load is read.load and target is not None:
+                    values = self._flow.values_of(piece, code, target[0])
+                    return any(not is_plain_field(value, target[1]) for value in values)
+        return False
+
+    @functools.cached_property
+    def _flow(self) -> Flow:
+        flow = Flow(self._all_classes, self._in_attributes, self._homes)
+        self._start(flow)
+        for each in self._held:
+            flow.call_otherwise(each)
+        flow.run()
+        return flow
 
     def _given_functions(self) -> list[Any]:
         """The functions that it is given: it may call them."""
         return []
 
-    def _in_fields(self) -> list[Any]:
-        """The functions that lie in fields which were read or written."""
-        values = [value for record in self._recording.log.values() for value in record.values.values()]
-        return [each for value in values for each in functions_in(value)]
-
-    def _reach(self) -> Reached | None:
-        if not self._held:
-            return None
-        return reached_by_all(self._held, self._classes, frozenset(), frozenset({""}))
-
-    def names(self) -> Sequence[Name | Variable]:
-        """The plain names that it reaches."""
-        held = self._reached_by_held
-        return [*self._own_names(), *(() if held is None else held.looked_into)]
-
-    def names_by(self, attributes: list[tuple[Attribute, Any]]) -> Sequence[Name]:
-        """Those that functions reach which lie in attributes that it names."""
-        mentions = self._reached.attributes  # and more, but quickly
-        functions = [
-            (attribute.name, each)
-            for attribute, value in attributes
-            if attribute.name in mentions
-            for each in functions_in(value)
-        ]
-        if functions:
-            mentions = frozenset(self.that_reads().mentions)
-            functions = [(name, each) for name, each in functions if name in mentions]
-        self._held += [each for _, each in functions]
-        if functions:
-            self._reached_by_held = self._reach()
-        return self._reached_by_held.looked_into if functions and self._reached_by_held else ()
-
-    def objects(self) -> list[Any]:
-        """Values by which it, or a method of a captured object, gets at objects."""
-        recording = self._recording
-        known = (*recording._attributes(), *recording.containers.bystanders.values())
-        return [*self._own_objects(), *(attributes.obj for attributes in known), *self._held]
-
-    def classes(self) -> set[type]:
-        """The classes of objects that it meets, and those that it names."""
-        reached = {cls for reference in self._reached.classes if (cls := reference()) is not None}
-        return self._classes | reached
-
-    def that_reads(self) -> Code:
-        """The code that may read."""
-        functions = self._reached.alive()
-        names = [*self._reached.program, *self._reached.names]
-        called, _ = entries_of(tuple(self._held))
-        if self._reached_by_held is not None:
-            functions += self._reached_by_held.alive()
-            names += [*self._reached_by_held.program, *self._reached_by_held.names]
-        fields = frozenset(
-            name for record in self._recording.log.values() for name in (*record.entries, *record.values)
-        )
-        return Code(self._pieces_of(functions, called, names), fields)
+    def _reach(self) -> Reached:
+        """What it reaches, and objects of the classes that it meets."""
+        raise NotImplementedError
 
     def _own_names(self) -> Sequence[Name | Variable]:
         raise NotImplementedError
@@ -117,10 +163,15 @@ class RecordedCode:
     def _own_objects(self) -> list[Any]:
         raise NotImplementedError
 
-    def _pieces_of(
-        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
-    ) -> list[Piece]:
-        """The code that it may run, of some functions, of which it calls some by no name."""
+    def _own_loads(self) -> Iterable[Load]:
+        """The places in a block at which values come up; a function is among those that are reached."""
+        return ()
+
+    def _own_asked(self) -> frozenset[str]:
+        return frozenset(step.name for load in self._own_loads() for step in load.steps)
+
+    def _start(self, flow: Flow) -> None:
+        """Put the code itself into the flow."""
         raise NotImplementedError
 
 
@@ -131,38 +182,43 @@ class RecordedFunction(RecordedCode):
         self._function = recording.function
         self._args, self._kwargs = recording.called_with
         self._given = [*self._args, *self._kwargs.values()]
-        classes = {*classes, *(type(value) for value in self._given if is_followed_past(value))}
-        super().__init__(recording, reached_by(self._function, classes), classes)
-        self.is_recursive = self._reached.is_recursive
+        self._classes = {*classes, *(type(value) for value in self._given if is_followed_past(value))}
+        reached = self._reach()
+        code = called_code(self._function)
+        homes = frozenset({"", home_of(code.co_filename) if code is not None else ""})
+        super().__init__(recording, reached, homes, self._classes)
+        self.is_recursive = reached.is_recursive
+
+    def _reach(self) -> Reached:
+        return reached_by(self._function, self._classes)
 
     def _own_names(self) -> Sequence[Name | Variable]:
-        function, names = self._function, self._reached.looked_into
-        found: list[Name | Variable] = list(names)
-        if not self.is_recursive and any(type(name) is DefaultName for name in names):
-            found = [*without_given(names, function, self._args, self._kwargs)]
+        function = self._function
+        found: list[Name | Variable] = [*self._without_given([*self._reached[0].looked_into])]
         is_wrapped = type(function) is not FunctionType or "__wrapped__" in vars(function)
         if is_wrapped or any(map(may_hold, self._given)):
             found += names_given(function, self._args, self._kwargs)
         return found
 
+    def _without_given(self, names: list[Name]) -> list[Name]:
+        if self.is_recursive or not any(type(name) is DefaultName for name in names):
+            return names
+        return without_given(names, self._function, self._args, self._kwargs)
+
     def _given_functions(self) -> list[Any]:
-        items = [
-            item for value in self._given if type(value) not in ARRAYS for item in items_of(value)[:_MOST]
-        ]
+        items = [item for value in self._given for item in items_within(value)]
         return [value for value in (*self._given, *items) if issubclass(type(value), FUNCTIONS)]
 
     def _own_objects(self) -> list[Any]:
-        return [*bound_self(self._function), *self._given]
+        function = self._function
+        its = [function.__self__] if type(function) is MethodType else [function]
+        return [*its, *self._given]
 
-    def _pieces_of(
-        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
-    ) -> list[Piece]:
-        own, variables = given_to(self._function, self._args, self._kwargs)
-        code = called_code(self._function)
-        first = [each for each in functions if each.__code__ is code]
-        if first:
-            functions = run_by(functions, [*first, *called], set(), names)
-        return [FunctionCode(each, variables if each is own else {}) for each in functions]
+    def _start(self, flow: Flow) -> None:
+        function, variables = given_to(self._function, self._args, self._kwargs)
+        if function is not None:
+            flow.start(FunctionCode(function, variables))
+        flow.call_otherwise(self._function)
 
 
 class RecordedBlock(RecordedCode):
@@ -171,22 +227,30 @@ class RecordedBlock(RecordedCode):
     def __init__(self, recording: Any, code: BlockCode, classes: set[type]) -> None:
         self._code = code
         self.start = code.start
-        classes = {*classes, *map(type, code.objects)}
-        reached = reached_by_all(code.called, classes, frozenset(code.named), code.homes)
-        super().__init__(recording, reached, classes)
+        self._classes = {*classes, *map(type, code.objects)}
+        self._homes = code.homes
+        super().__init__(recording, self._reach(), code.homes, self._classes)
+
+    def _reach(self) -> Reached:
+        return reached_by_all(self._code.called, self._classes, frozenset(self._code.named), self._homes)
 
     def _own_names(self) -> Sequence[Name | Variable]:
-        return [*self._code.variables, *self._reached.looked_into]
+        return [*self._code.variables, *self._reached[0].looked_into]
 
     def _own_objects(self) -> list[Any]:
         return [*self._code.objects, *self._code.called]
 
-    def _pieces_of(
-        self, functions: list[FunctionType], called: list[FunctionType], names: list[Name]
-    ) -> list[Piece]:
-        first, _ = entries_of(tuple(self._code.called))
-        functions = run_by(functions, [*first, *called], self._code.named, names)
-        return [self._code, *(FunctionCode(each, {}) for each in functions)]
+    def _own_loads(self) -> Iterable[Load]:
+        return [load for _, load in self._code.places()]
+
+    def _start(self, flow: Flow) -> None:
+        flow.start(self._code)
+
+
+def is_plain_field(value: Any, name: str) -> bool:
+    """Whether an attribute of a value is a captured field that keeps what is assigned to it."""
+    cls = value.cls if type(value) is SomeOf else type(value)
+    return type(static_attribute(cls, name)) is CapturedField and keeps_as_it_is(cls, name)
 
 
 def code_of(recording: Any) -> RecordedCode | None:

@@ -273,11 +273,11 @@ def _find_kind(value: Any) -> Kind:
     is_other = is_of_libraries(cls)
     if is_iterator(value) and (is_other or is_code(value)):
         return _ITERATOR
-    if isinstance(value, io.IOBase) and is_other:
+    if issubclass(cls, io.IOBase) and is_other:
         return _FILE
     if draws_for_good(value):
         return _NOT_TOLD
-    has_attributes = hasattr(value, "__dict__") or hasattr(cls, "__slots__")
+    has_attributes = bool(cls.__dictoffset__) or hasattr(cls, "__slots__")
     return _OBJECT if has_attributes and not is_other else _NO_STATE
 
 
@@ -342,4 +342,6 @@ def children_of(value: Any) -> int | None:
 
 def draws_for_good(value: Any) -> bool:
     """Whether a value is a random generator whose state cannot be put back."""
-    return isinstance(value, random.SystemRandom) or str(type(value).__module__).startswith("cupy.random")
+    return issubclass(type(value), random.SystemRandom) or str(type(value).__module__).startswith(
+        "cupy.random"
+    )

@@ -268,6 +268,10 @@ class Tape:
         """
         self._read.append((array, contents_of(array)))
 
+    def ids_of_read(self) -> list[int]:
+        """The identities of the arrays that are held here because they were read."""
+        return [id(array) for array, _ in self._read]
+
     def note_read_traced(self, handle: Any, node: Any) -> None:
         """Remember the node of an array of a field or argument that an outer recording traces."""
         self._read_traced.append((handle, node))

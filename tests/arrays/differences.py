@@ -11,6 +11,9 @@ NUMPY_PROGRAMS = "NumPy programs; what they show does not depend on the array li
 NO_ARRAYS = "not about arrays"
 NO_SCIPY = "SciPy has no functions of CuPy arrays"
 TIME = "measures time, memory or many steps, which the emulated kernels have too much of"
+KERNELS_OF_TESTS = (
+    "the kernels that stand in for a device are functions of the tests, which would be looked at"
+)
 SAME_ROWS = "the same rules with other operands: NumPy's run covers the expressions, and CuPy refuses many of the calls"
 
 # Left out.
@@ -25,7 +28,9 @@ NOT_RUN = {
     "tests/test_benchmarks.py*": NO_ARRAYS,
     "tests/test_import_time.py*": NO_ARRAYS,
     "tests/checkpoint/test_positions.py*": NO_ARRAYS,
-    "tests/test_reached.py*": "the kernels that stand in for a device are functions of the tests, which would be looked at",
+    "tests/test_reached.py*": KERNELS_OF_TESTS,
+    "tests/in_place/test_ways_to_data.py*": KERNELS_OF_TESTS,
+    "tests/in_place/test_what_runs.py*": KERNELS_OF_TESTS,
     "tests/test_architecture.py*": NO_ARRAYS,
     "tests/rules/test_coverage.py*": NO_ARRAYS,
     "tests/test_collector.py*": NO_ARRAYS,

@@ -69,7 +69,7 @@ class Simulation:
 
     def ask_for_its_shape(self, x):
         self.world.push(x)
-        return self.world.energy() * self.pos.shape[0] * (len(self.pos) / np.size(self.pos))
+        return self.world.energy() * self.pos.shape[0] * (len(self.pos) / self.pos.size)
 
     def never_called(self):
         return np.sum(self.pos)
@@ -291,11 +291,11 @@ class Plotter:
     """Has a method that is called as one of the captured object's."""
 
     def __init__(self, world):
-        self.data = world.pos
+        self.shown = world.pos
         self.sums = []
 
     def push(self, x):
-        self.sums.append(self.data.sum() * x)
+        self.sums.append(self.shown.sum() * x)
 
 
 class Plotted:
@@ -325,7 +325,7 @@ def test_a_method_that_is_called_like_another_ones_does_no_harm_if_its_object_is
     assert mt.grad(plotted.loss)(2.0) == 16.0
     for loss in (plotted.by_one_name, plotted.by_another_name):
         with pytest.raises(
-            mt.InPlaceError, match=r"Plotter\.push, line \d+ reads it by the plain name `Plotter\.data`"
+            mt.InPlaceError, match=r"Plotter\.push, line \d+ reads it by the plain name `Plotter\.shown`"
         ):
             mt.grad(loss)(2.0)
 
@@ -351,11 +351,11 @@ class Notified:
 
 class Tally:
     def __init__(self, world):
-        self.data = world.pos
+        self.shown = world.pos
         self.world = world
 
     def count(self):
-        return float(self.data.sum())
+        return float(self.shown.sum())
 
     def rightly(self):
         return float(mt.primal(self.world.pos).sum())
@@ -364,7 +364,7 @@ class Tally:
 def test_callbacks_that_an_undecorated_object_holds_are_looked_at():
     world = World(np.zeros(3))
     pos, tally = world.pos, Tally(world)
-    for callback, name in ((tally.count, r"Tally\.data"), (lambda: float(pos.sum()), "pos")):
+    for callback, name in ((tally.count, r"Tally\.shown"), (lambda: float(pos.sum()), "pos")):
         notified = Notified(world, callback)
         with pytest.raises(mt.InPlaceError, match=rf"reads it by the plain name `{name}`"):
             mt.grad(notified.loss)(2.0)
