@@ -1,7 +1,7 @@
 """Reads past a recording by attributes of objects that it does not follow, and of classes: ``sim.pos``, ``Sim.pos``.
 
 Such an attribute is as plain a name as a global one, see `_read_past`. It is read where it is taken of that object, as
-far as `_value_flow` tells which objects come up, and of an object that is not known, if no field has that name.
+far as `_value_flow` tells which objects come up, or of one that is not known.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._bindings import data_of_class
 from ._loads import SUPER, Load
+from ._members import FUNCTIONS, SomeOf, answers_by_code, static_attribute
 from ._plain_names import UNSET, Read, few_parts_of, items_within, read_by
 from ._states import kind_of
-from ._value_flow import FUNCTIONS, Flow, Piece, SomeOf, answers_by_code, static_attribute
+from ._value_flow import Flow, Piece
 
 _MOST: Final = 1000  # objects and containers that are looked at
 _PLAIN: Final = frozenset({*ARRAYS, float, int, bool, str, type(None), type})

@@ -22,18 +22,10 @@ from ._blocks import Block, BlockCode, Variable, given_to, may_hold, names_given
 from ._bytecode import loads_of, with_inner
 from ._fields import CapturedField
 from ._loads import Load
+from ._members import FUNCTIONS, RUN_WHEN_MADE, SELDOM, SomeOf, is_method_of, static_attribute
 from ._plain_names import DefaultName, Name, Read, items_within, keeps_as_it_is
 from ._reached import Reached, called_code, home_of, reached_by, reached_by_all
-from ._value_flow import (
-    FUNCTIONS,
-    RUN_WHEN_MADE,
-    SELDOM,
-    Flow,
-    FunctionCode,
-    SomeOf,
-    is_method_of,
-    static_attribute,
-)
+from ._value_flow import Flow, FunctionCode
 
 
 class RecordedCode:

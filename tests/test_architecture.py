@@ -88,6 +88,7 @@ FLOORS: list[tuple[int, set[str]]] = [
             "_trials",
             "_conversions",
             "_capture",
+            "_members",
             "_mixed",
             "_read_past",
             "_recorded_code",
