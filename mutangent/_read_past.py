@@ -8,6 +8,7 @@ what was there before. Nothing tells that plain Python reads. But the code is kn
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from types import CodeType, FrameType
@@ -56,10 +57,16 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
         _look(recording, changed)
     except (InPlaceError, NotCapturedError):
         raise
-    except Exception:
-        # A class of the user's may raise at whatever it is asked. What cannot be looked at is let through.
+    except Exception as error:  # a class of the user's may raise at whatever it is asked
         if raises_all:
             raise
+        warnings.warn(
+            "the code of a recording that has written an array in place could not be looked at, since something in it "
+            f"raised {type(error).__name__}: {error}. If it reads the array by a plain name, it has seen what was there "
+            "before, and the gradient is wrong. Read arrays through the fields of objects.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def _nobody_else_holds_what_was_written(recording: Any) -> bool:

@@ -512,6 +512,22 @@ def test_classes_that_raise_do_no_harm(monkeypatch):
     assert Counted.runs == 0
 
 
+def test_what_cannot_be_looked_at_is_a_warning(monkeypatch):
+    def fail(*_):
+        raise LookupError("odd")
+
+    monkeypatch.setattr(_read_past, "raises_all", False)
+    monkeypatch.setattr(_read_past, "_look", fail)
+    world = World(np.zeros(3))
+    pos = world.pos
+    for record in (in_a_function, in_a_block):
+        with pytest.warns(
+            RuntimeWarning, match="could not be looked at, since something in it raised LookupError: odd"
+        ):
+            assert record(world, lambda: 0.0) == 16.0
+    assert pos[0] == 4.0
+
+
 def test_long_programs_are_looked_at_quickly():
     """Many call sites, many variables that stand for each other."""
     lines = ["def f0(a, b, c): return f1(a, b, c) + f1(a, c, b) + f1(a, b, b) + f1(a, c, c)"]
