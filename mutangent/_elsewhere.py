@@ -68,7 +68,7 @@ class Elsewhere:
                     "the thread and task of the recording, or let each thread call mutangent.grad itself and add the "
                     "gradients up. If it is meant to be a constant, wait for it inside `with mutangent.pause():`.",
                     RuntimeWarning,
-                    stacklevel=_above_the_package(),
+                    stacklevel=above_the_package(),
                 )
 
 
@@ -82,7 +82,7 @@ _MEANS_A_WRITE: Final = (
 )
 
 
-def _above_the_package() -> int:
+def above_the_package() -> int:
     """The level of the caller's caller, and further up, that is no code of this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("mutangent."):

@@ -20,6 +20,7 @@ from ._arrays import ARRAYS, describe, is_array, overlap, type_name
 from ._attribute_reads import AttributeName
 from ._blocks import Block, Variable
 from ._bytecode import loads_of
+from ._elsewhere import above_the_package
 from ._errors import InPlaceError, NotCapturedError
 from ._memory import owner_of
 from ._plain_names import Name, Read, is_way_to_data, paths_within
@@ -65,7 +66,7 @@ def refuse_read_past(recording: Any, changed: Sequence[WorkingCopy] = ()) -> Non
             f"raised {type(error).__name__}: {error}. If it reads the array by a plain name, it has seen what was there "
             "before, and the gradient is wrong. Read arrays through the fields of objects.",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=above_the_package(),
         )
 
 
