@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
 from ._attribute_reads import (
     Attribute,
@@ -26,6 +26,8 @@ from ._members import FUNCTIONS, RUN_WHEN_MADE, SELDOM, SomeOf, is_method_of, st
 from ._plain_names import DefaultName, Name, Read, items_within, keeps_as_it_is
 from ._reached import Reached, called_code, home_of, reached_by, reached_by_all
 from ._value_flow import Flow, FunctionCode
+
+_ROUNDS: Final = 8  # after which code that was not found is left
 
 
 class RecordedCode:
@@ -56,6 +58,7 @@ class RecordedCode:
         self._held: list[Any] = [each for value in values for each in functions_in(value)]
         self._held += self._given_functions()
         self._reached = [reached, *self._reached_by(self._held)]
+        self._of_classes: list[Attribute] = []
 
     def _reached_by(self, functions: list[Any]) -> list[Reached]:
         return [reached_by_all(functions, self._classes, frozenset(), self._homes)] if functions else []
@@ -71,25 +74,26 @@ class RecordedCode:
         roots = [*self._own_objects(), *(attributes.obj for attributes in met), *self._held, *values]
         known = {id(name) for each in self._reached for name in each.looked_into}
         roots += [name.value() for each in self._reached for name in each.program]
-        of_classes: list[Attribute] = []
-        while True:
-            mentions = self._own_asked().union(*(each.asked for each in self._reached))
-            near = Near([*roots, *(attribute.value for attribute in of_classes)], mentions)
-            named = [cls for each in self._reached for ref in each.classes if (cls := ref()) is not None]
-            self._all_classes = list(dict.fromkeys([*self._classes, *named, *near.classes]))
-            known_of_classes, of_classes = of_classes, [*attributes_of_classes(self._all_classes, mentions)]
-            self.attributes = [*near.attributes, *of_classes]
-            held = [each for attribute in self.attributes for each in functions_in(attribute.value)]
-            is_new = not near.classes <= self._classes
-            self._classes = {*self._classes, *near.classes}
-            if held or is_new:
-                self._reached = [*self._reached[:1], self._reach(), *self._reached_by([*self._held, *held])]
-            is_all = len(of_classes) == len(known_of_classes)
-            if is_all and all(each.asked <= mentions for each in self._reached):
+        for _ in range(_ROUNDS):
+            if not self._look_around(roots):
                 break
-        self._in_attributes = near.in_attributes
         found = [name for each in self._reached for name in each.looked_into if id(name) not in known]
         return self._without_given(found)
+
+    def _look_around(self, roots: list[Any]) -> bool:
+        """Look at the attributes that the code names, of objects to which values lead; True if there is more code to it."""
+        asked = self._own_asked().union(*(each.asked for each in self._reached))
+        near = Near([*roots, *(attribute.value for attribute in self._of_classes)], asked)
+        named = [cls for each in self._reached for ref in each.classes if (cls := ref()) is not None]
+        self._all_classes = list(dict.fromkeys([*self._classes, *named, *near.classes]))
+        known, self._of_classes = self._of_classes, [*attributes_of_classes(self._all_classes, asked)]
+        self._in_attributes = near.in_attributes
+        self.attributes = [*near.attributes, *self._of_classes]
+        held = [each for attribute in self.attributes for each in functions_in(attribute.value)]
+        if held or not near.classes <= self._classes:
+            self._classes = {*self._classes, *near.classes}
+            self._reached = [*self._reached[:1], self._reach(), *self._reached_by([*self._held, *held])]
+        return len(known) < len(self._of_classes) or not all(each.asked <= asked for each in self._reached)
 
     def _without_given(self, names: list[Name]) -> list[Name]:
         """The names without the defaults for which it was given something else."""
