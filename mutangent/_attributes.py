@@ -108,7 +108,10 @@ def _stored(obj: Any) -> dict[str, Any]:
     schema = schema_of(type(obj))
     if schema is not None:
         return {} if schema.dict_of is None else schema.dict_of(obj)
-    stored = getattr(obj, "__dict__", None)
+    try:
+        stored = object.__getattribute__(obj, "__dict__")  # which asks no code of the class
+    except AttributeError:
+        return {}
     return stored if isinstance(stored, dict) else {}
 
 

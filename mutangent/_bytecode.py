@@ -78,6 +78,7 @@ _EFFECTS: Final = {
     "STORE_ATTR": (2, 0),
     "STORE_SUBSCR": (3, 0),
 }
+_ARITHMETIC: Final = frozenset({"BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT"})
 # Whether what stands on the stack beside a function that is called lies above it.
 _IS_ABOVE: Final = sys.version_info >= (3, 13)
 # Keywords whose value may be the result, or that decide on whether a copy is made.
@@ -312,7 +313,7 @@ class _Follower:
             _use(name, taken)
             if name == "STORE_ATTR" and taken[0] is not None and taken[1] is not None:
                 taken[0].stored_in = taken[1].upto(), instruction.argval
-            self.stack += [None] * gives
+            self.stack += [self._computed(taken) if name in _ARITHMETIC else None for _ in range(gives)]
         elif not self._make(name, arg):
             if name == "LOAD_FAST_AND_CLEAR":  # a comprehension begins
                 self._iterate(self.stack[-1:], self._name)
@@ -342,6 +343,7 @@ class _Follower:
             made = self._made_of(taken)
             if made is not None:
                 made.is_display = True
+                made.has_unknown_parts = made.has_unknown_parts or not taken  # it is filled later
             self.stack.append(made)
             return
         callee = next((value for value in taken[:2] if value is not None), None)
@@ -383,7 +385,8 @@ class _Follower:
         for position, value in zip(positions, given, strict=True):
             if value is not None and position not in _GIVEN_BACK:
                 value.use, value.callee, value.position = GIVEN, callee, position
-        if "copy" in self._keywords:
+        asked = given[by_position + self._keywords.index("copy")] if "copy" in self._keywords else None
+        if "copy" in self._keywords and (asked is None or asked.value is not True):
             _note(given, READ)
         if callee is not None:
             callee.use = CALLED if callee.use == READ else callee.use
@@ -407,8 +410,10 @@ class _Follower:
         if name is None:
             return False
         taken = self._take(2 + count)
-        self.stack.append(taken[2] if count else self._own())
-        if count:
+        if callee.name == "super":
+            self.stack.append(self._own())
+        else:
+            self.stack.append(taken[2])
             self._step(1, name)
         return True
 
@@ -421,7 +426,7 @@ class _Follower:
                 return key.value
         if count == 1 and function in _ASKING:
             return _ASKING[function]
-        return "" if function == "super" and count == 0 and self._first is not None else None
+        return "" if function == "super" and count in (0, 2) and self._first is not None else None
 
     def _own(self) -> Load:
         """The object whose method the code is, as `super()`."""
@@ -453,6 +458,7 @@ class _Follower:
 
     def _unknown(self) -> Load:
         made = Load(UNKNOWN, "", *self._place)
+        made.has_unknown_parts = True
         self.found.unknown.append(made)
         return made
 
@@ -464,6 +470,13 @@ class _Follower:
         made = self._unknown()
         made.made_of, made.result_of = known, callee and callee.upto()
         made.has_unknown_parts = None in parts
+        return made
+
+    def _computed(self, operands: list[Load | None]) -> Load | None:
+        """The result of an operator."""
+        made = self._made_of(operands)
+        if made is not None:
+            made.is_computed = True
         return made
 
     def _take(self, count: int) -> list[Load | None]:

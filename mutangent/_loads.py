@@ -54,6 +54,7 @@ class Load:
         "arguments",
         "callee",
         "has_unknown_parts",
+        "is_computed",
         "is_display",
         "is_super",
         "kind",
@@ -91,6 +92,7 @@ class Load:
         self.has_unknown_parts = False
         self.is_display = False  # ``[x, y]``, or another container that stands in the code
         self.result_of: Load | None = None
+        self.is_computed = False  # of these, by an operator
         self.is_super = False  # `super()`, and the value the object
 
     @property
@@ -116,6 +118,7 @@ class Load:
         made.value, made.steps = self.value, self.steps[:count]
         made.made_of, made.result_of, made.is_super = self.made_of, self.result_of, self.is_super
         made.has_unknown_parts, made.is_display = self.has_unknown_parts, self.is_display
+        made.is_computed = self.is_computed
         return made
 
 

@@ -16,11 +16,14 @@ from types import (
 )
 from typing import Any, Final
 
+import numpy as np
+
 from ._arrays import ARRAYS
 from ._fields import CapturedField
 from ._loads import CLASS, ITEM, ITERATOR, Load, Step
 from ._plain_names import UNSET, items_of, parts_of
-from ._reached import HEAP_TYPE, behind, home_of
+from ._reached import HEAP_TYPE, behind, called_for_fields, home_of
+from ._traced import TracedArray
 
 MOST_VALUES: Final = 64  # values that are looked at in one place
 FUNCTIONS: Final = (FunctionType, MethodType, functools.partial, GeneratorType)
@@ -35,7 +38,7 @@ SELDOM: Final = frozenset(
     }
 )
 RUN_WHEN_MADE: Final = ("__new__", "__init__", "__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
-_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset, deque})
+CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset, deque})
 _GIVE_ITEMS: Final = frozenset(
     {
         *("pop", "popleft", "popitem", "get", "setdefault", "values", "items", "copy", "union"),
@@ -104,14 +107,14 @@ def gives_only_what_it_has(callee: Any) -> bool:
     if callee is UNSET:
         return False
     if type(callee) is MethodDescriptorType:
-        return callee.__objclass__ in _CONTAINERS
+        return callee.__objclass__ in CONTAINERS
     module = str(getattr(callee, "__module__", "") or "").partition(".")[0]
     return module in _OF_NUMBERS or any(callee is each for each in _PLAIN_FUNCTIONS)
 
 
 def gives_no_item(callee: Any, load: Load) -> bool:
     """Whether a method of a container of Python's own gives none of its items."""
-    is_method = type(callee) is MethodDescriptorType and callee.__objclass__ in _CONTAINERS
+    is_method = type(callee) is MethodDescriptorType and callee.__objclass__ in CONTAINERS
     return is_method and bool(load.steps) and load.steps[-1].name not in _GIVE_ITEMS
 
 
@@ -133,7 +136,7 @@ def value_after(value: Any, step: Step) -> list[Any]:
         if issubclass(type(value), dict):
             values = list(dict.values(value))
             return [dict.get(value, key, UNSET)] if key is not None and name == ITEM else values[:MOST_VALUES]
-        items = items_of(value)
+        items = parts_of(value) if type(value) in ARRAYS else items_of(value)
         if not items and type(value) not in (list, tuple, deque):
             return _inside(value)
         if type(key) is int and name == ITEM and type(value) is list:
@@ -169,6 +172,13 @@ def _inside(value: Any) -> list[Any]:
         return [UNSET, *parts_of(value)]
     has_code = any(functions_of(in_class(kind, name)) for name in ("__iter__", "__getitem__", "__next__"))
     return [UNSET] if has_code else [value]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, a text or an array, traced or not."""
+    return (
+        type(value) in DATA or type(value) is TracedArray or issubclass(type(value), np.generic | np.ndarray)
+    )
 
 
 def is_class(value: Any) -> bool:
@@ -238,6 +248,8 @@ def called_by(value: Any) -> Iterator[tuple[FunctionType, Any]]:
     if value is UNSET or kind in DATA:
         return
     if is_class(value):
+        of_fields = [each for base in value.__mro__ for each in called_for_fields(base)]
+        yield from ((function, UNSET) for each in of_fields for function in functions_of(each))
         members = [static_attribute(value, name) for name in RUN_WHEN_MADE]
         yield from (
             (function, SomeOf(value, is_new=True)) for member in members for function in functions_of(member)

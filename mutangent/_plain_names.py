@@ -75,9 +75,8 @@ _PARTS: Final[tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...]] = (
     (np.flatiter, lambda value: [value.base]),
     (memoryview, lambda value: [value.obj]),
     (ReferenceType, lambda value: [value()]),
-    ((set, frozenset, type({}.keys()), type({}.values())), lambda value: value),
-    (type({}.items()), lambda value: [value for _, value in value]),
-    (MappingProxyType, lambda value: value.values()),
+    ((set, frozenset), lambda value: value),
+    ((type({}.keys()), type({}.values()), type({}.items()), MappingProxyType), gc.get_referents),
     ((UserDict, UserList), lambda value: [value.data]),
     (np.ndarray, lambda value: value.ravel().tolist() if value.dtype.hasobject else [value.view(np.ndarray)]),
 )
@@ -387,7 +386,7 @@ def parts_of(value: Any) -> list[Any]:
     if kind in _SIMPLE or not is_way_to_data(value):
         return items_of(value)
     if kind in _METHODS:
-        return [value.__self__]
+        return [] if value.__name__ in _PUT else [value.__self__]
     for classes, give in _PARTS:
         if issubclass(kind, classes):
             with suppress(ValueError, ReferenceError):  # of a memory view that was released
@@ -495,6 +494,8 @@ def read_by(
     while rest and type(given_to) is ModuleType:
         given_to, rest = vars(given_to).get(rest[0], UNSET), rest[1:]
     name = "" if rest else _known_name(given_to)
+    if name in ("min", "max") and load.callee is not None and len(load.callee.arguments or ()) > 1:
+        name = ""  # which may give it back
     is_put = not rest and (
         any(given_to is each for each in _PUT_INTO_A_FIELD)
         or (_is_captured_class(given_to) and keeps_as_it_is(given_to))

@@ -394,7 +394,7 @@ class _Search:
         for base in cls.__mro__:
             if not base.__flags__ & HEAP_TYPE:
                 continue
-            found += _called_for_fields(base)
+            found += called_for_fields(base)
             self.classes.append(base)
             for name, member in vars(base).items():
                 if type(member) is not FunctionType and not behind(member):
@@ -527,7 +527,7 @@ def is_users_module(module: ModuleType, homes: frozenset[str | None]) -> bool:
     return type(name) is not str or name.partition(".")[0] not in sys.stdlib_module_names
 
 
-def _called_for_fields(cls: type) -> list[Any]:
+def called_for_fields(cls: type) -> list[Any]:
     """What attrs calls for the fields of a class: converters, validators, hooks, factories."""
     pending: list[Any] = [
         each

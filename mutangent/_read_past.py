@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, Final
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -77,14 +78,27 @@ def _nobody_else_holds_what_was_written(recording: Any) -> bool:
     """
     if not COUNTS_REFERENCES:
         return False
-    references = _references_of(recording)
-    for _, source in recording.tape.shadowed.values():
-        if type(source) is not np.ndarray or source.base is not None:
-            return False
-        # And by the tape, by the variable here, and by the argument of the question.
-        if sys.getrefcount(source) != references[id(source)] + 3:
-            return False
-    return True
+    shadowed = recording.tape.shadowed
+    if not all(map(_has_references_only, shadowed.values())):
+        return False
+    known = _references_of(recording)
+    counts = _counts_of(shadowed)
+    return all(count == known[array] + _ALONE for array, count in counts.items())
+
+
+def _has_references_only(shadowed: tuple[Any, Any]) -> bool:
+    """Whether who has an array refers to it: no view has it through another one, and no weak reference."""
+    source = shadowed[1]
+    return type(source) is np.ndarray and source.base is None and not getweakrefcount(source)
+
+
+def _counts_of(shadowed: dict[int, tuple[Any, Any]]) -> dict[int, int]:
+    """How many references to arrays there are; by their identities."""
+    return {id(source): sys.getrefcount(source) for _, source in shadowed.values()}
+
+
+# That of one that nobody else has.
+_ALONE: Final = next(iter(_counts_of({0: (None, np.empty(0))}).values()))
 
 
 def _references_of(recording: Any) -> Counter[int]:

@@ -24,7 +24,7 @@ from ._fields import CapturedField
 from ._loads import Load
 from ._members import FUNCTIONS, RUN_WHEN_MADE, SELDOM, SomeOf, is_method_of, static_attribute
 from ._plain_names import DefaultName, Name, Read, items_within, keeps_as_it_is
-from ._reached import Reached, called_code, home_of, reached_by, reached_by_all
+from ._reached import Reached, called_code, entries_of, home_of, reached_by, reached_by_all
 from ._value_flow import Flow, FunctionCode
 
 _ROUNDS: Final = 8  # after which code that was not found is left
@@ -59,6 +59,7 @@ class RecordedCode:
         self._held += self._given_functions()
         self._reached = [reached, *self._reached_by(self._held)]
         self._of_classes: list[Attribute] = []
+        self._code_object = self._own_code()
 
     def _reached_by(self, functions: list[Any]) -> list[Reached]:
         return [reached_by_all(functions, self._classes, frozenset(), self._homes)] if functions else []
@@ -90,6 +91,10 @@ class RecordedCode:
         self._in_attributes = near.in_attributes
         self.attributes = [*near.attributes, *self._of_classes]
         held = [each for attribute in self.attributes for each in functions_in(attribute.value)]
+        if self._code_object is not None and any(
+            each.__code__ is self._code_object for each in entries_of(tuple(held))[0]
+        ):
+            self.is_recursive = True  # it may call itself by an attribute
         if held or not near.classes <= self._classes:
             self._classes = {*self._classes, *near.classes}
             self._reached = [*self._reached[:1], self._reach(), *self._reached_by([*self._held, *held])]
@@ -156,6 +161,9 @@ class RecordedCode:
     def _own_names(self) -> Sequence[Name | Variable]:
         raise NotImplementedError
 
+    def _own_code(self) -> CodeType | None:
+        raise NotImplementedError
+
     def _own_objects(self) -> list[Any]:
         raise NotImplementedError
 
@@ -187,6 +195,9 @@ class RecordedFunction(RecordedCode):
 
     def _reach(self) -> Reached:
         return reached_by(self._function, self._classes)
+
+    def _own_code(self) -> CodeType | None:
+        return called_code(self._function)
 
     def _own_names(self) -> Sequence[Name | Variable]:
         function = self._function
@@ -225,10 +236,15 @@ class RecordedBlock(RecordedCode):
         self.start = code.start
         self._classes = {*classes, *map(type, code.objects)}
         self._homes = code.homes
-        super().__init__(recording, self._reach(), code.homes, self._classes)
+        reached = self._reach()
+        super().__init__(recording, reached, code.homes, self._classes)
+        self.is_recursive = any(function.__code__ is code.code for function in reached.alive())
 
     def _reach(self) -> Reached:
         return reached_by_all(self._code.called, self._classes, frozenset(self._code.named), self._homes)
+
+    def _own_code(self) -> CodeType | None:
+        return self._code.code
 
     def _own_names(self) -> Sequence[Name | Variable]:
         return [*self._code.variables, *self._reached[0].looked_into]

@@ -31,11 +31,13 @@ from ._loads import (
     ITEM,
     ITERATOR,
     LOCAL,
+    SUPER,
     UNKNOWN,
     Load,
     Step,
 )
 from ._members import (
+    CONTAINERS,
     DATA,
     FUNCTIONS,
     MOST_VALUES,
@@ -48,6 +50,7 @@ from ._members import (
     gives_only_what_it_has,
     in_class,
     is_class,
+    is_number,
     key_of,
     static_attribute,
     value_after,
@@ -202,7 +205,7 @@ class Flow:
             before = self._changes
             self._earlier, self._values = self._values, {}
             self._rounds += 1
-            for piece in list(self.pieces):
+            for piece in self.pieces:  # which become more
                 for code, load in piece.places():
                     self._follow(piece, code, load)
             if self._changes == before:
@@ -243,7 +246,7 @@ class Flow:
             if step.name in (ITEM, ITERATOR):
                 self._use(values)
             else:
-                for function, receiver in self._members_of(values, step.name):
+                for function, receiver in self._members_of(values, step):
                     self._enter(function, receiver, call)
             values = self.after(values, step)
         if is_called:
@@ -279,8 +282,15 @@ class Flow:
                         for function in functions_of(member):
                             self._enter(function, value, None)
 
-    def _members_of(self, values: list[Any], name: str) -> Iterator[tuple[FunctionType, Any]]:
+    def _members_of(self, values: list[Any], step: Step) -> Iterator[tuple[FunctionType, Any]]:
         """The functions that may run when an attribute is taken, or called, and the objects whose methods they are."""
+        name = step.name
+        if step.key is SUPER:
+            for value in values:
+                cls = value.cls if type(value) is SomeOf else value if is_class(value) else type(value)
+                members = [] if value is UNSET else [base.__dict__.get(name) for base in cls.__mro__]
+                yield from ((function, value) for member in members for function in functions_of(member))
+            values = [value for value in values if value is UNSET]
         for value in values:
             if value is UNSET:
                 yield from self._by_name.get(name, ())
@@ -391,6 +401,10 @@ class Flow:
 
     def _results_at(self, piece: Piece, code: CodeType, load: Load) -> Iterator[Any]:
         parts = [each for part in load.made_of for each in self.values_of(piece, code, part)]
+        if load.is_computed:
+            # Of numbers and arrays come numbers and arrays.
+            yield from [UNSET] if load.has_unknown_parts or not all(map(is_number, parts)) else []
+            return
         if load.is_display:
             unknown = [UNSET] if load.has_unknown_parts else []
             yield (*parts, *(item for part in parts for item in items_of(part)[:MOST_VALUES]), *unknown)
@@ -404,6 +418,8 @@ class Flow:
                 yield callee()
             elif is_class(callee) and callee.__flags__ & HEAP_TYPE:
                 yield SomeOf(callee, is_new=True)
+            elif not parts and any(callee is each for each in CONTAINERS):
+                yield (UNSET,)  # it is filled later
             elif load.result_of is not None and gives_no_item(callee, load.result_of):
                 continue
             else:
@@ -422,7 +438,7 @@ class Flow:
         found: list[Any] = []
         for number, step in enumerate(load.steps):
             if number + 1 == len(load.steps) and step.name not in (ITEM, ITERATOR):
-                members = self._members_of(values, step.name)
+                members = self._members_of(values, step)
                 found += [self._functions.get(id(function), function) for function, _ in members]
             values = self.after(values, step)
         for value in values:

@@ -88,6 +88,7 @@ HOLDERS = {
     "an object of the class that is not met": World,
     "another shape": lambda array: array.reshape(3, 1),
     "its memory": np.frombuffer,
+    "a weak reference": weakref.ref,
 }
 
 

@@ -499,7 +499,7 @@ class Counted:
 def test_classes_that_raise_do_no_harm(monkeypatch):
     monkeypatch.setattr(_read_past, "raises_all", False)
     world = World(np.zeros(3))
-    gone = Gauge(np.zeros(3))
+    held, gone = world.pos, Gauge(np.zeros(3))
     odd = [Raising(), Lazy(), weakref.proxy(gone), Counted()]
     del gone
     space = SimpleNamespace(odd=odd, **{f"odd_{k}": each for k, each in enumerate(odd)})
@@ -510,6 +510,7 @@ def test_classes_that_raise_do_no_harm(monkeypatch):
     for record in (in_a_function, in_a_block):
         assert record(world, look) == 17.0
     assert Counted.runs == 0
+    assert held is world.pos
 
 
 def test_what_cannot_be_looked_at_is_a_warning(monkeypatch):
@@ -557,3 +558,141 @@ def test_long_programs_are_looked_at_quickly():
         return g(wrapper).energy() + read() * operator.index(1)
 
     assert mt.grad(loss)(2.0) == 16.0
+
+
+# -- what was found by trying to break it ------------------------------------------------------------------------------
+
+
+class Above:
+    def __init__(self, q):
+        self.q = q
+
+    def total(self):
+        return float(self.q.sum())
+
+
+class Below(Above):
+    def total(self):
+        return super().total()
+
+    def by_two_arguments(self):
+        return super(Below, self).total()  # noqa: UP008
+
+
+def f0(obj):
+    return f1(obj)
+
+
+def f1(obj):
+    return f2(obj)
+
+
+def f2(obj):
+    return f3(obj)
+
+
+def f3(obj):
+    return f4(obj)
+
+
+def f4(obj):
+    return f5(obj)
+
+
+def f5(obj):
+    return f6(obj)
+
+
+def f6(obj):
+    return f7(obj)
+
+
+def f7(obj):
+    return f8(obj)
+
+
+def f8(obj):
+    return f9(obj)
+
+
+def f9(obj):
+    return float(obj.q.sum())
+
+
+def more_reading(pos):
+    gauge, other, below = Gauge(pos), Gauge(np.zeros(3)), Below(pos)
+    flag = [True]
+    mapping = {"a": pos}
+    values = mapping.values()
+
+    def filled():
+        found, total = [], 0.0
+        for each in [gauge, other]:
+            found.insert(0, each)
+        for each in found:
+            total += float(each.q.sum())
+        return total
+
+    def filled_dict():
+        found = {}
+        found["a"] = gauge
+        return float(found["a"].q.sum())
+
+    return {
+        "super": below.total,
+        "super with arguments": below.by_two_arguments,
+        "a conditional expression": lambda: float((gauge if flag[0] else other).q.sum()),
+        "a conditional function": lambda: (gauge.total if flag[0] else other.total)(),
+        "a list that is filled": filled,
+        "a dict that is filled": filled_dict,
+        "many calls": lambda: f0(gauge),
+        "a view of the values of a dict": lambda: float(next(iter(values)).sum()),
+    }
+
+
+@in_both
+@pytest.mark.parametrize("way", more_reading(np.zeros(3)))
+def test_more_code_that_reads_old_contents_is_found(record, way):
+    world = World(np.zeros(3))
+    with pytest.raises(mt.InPlaceError, match="reads it by the plain name"):
+        record(world, more_reading(world.pos)[way])
+    assert record(world, more_reading(np.zeros(3))[way]) == 16.0
+
+
+def test_the_smaller_of_two_arrays_is_kept():
+    world = World(np.zeros(3))
+    pos, other = world.pos, np.ones(3)
+
+    def loss(x):
+        least = min(pos, other, key=np.sum)
+        world.push(x)
+        return np.sum(least) * x
+
+    with pytest.raises(mt.InPlaceError, match="by the plain name `pos`"):
+        mt.grad(loss)(2.0)
+
+
+def test_code_that_calls_itself_by_an_attribute_reads_after_the_write_too():
+    world = World(np.zeros(3))
+    pos = world.pos
+    again = SimpleNamespace()
+
+    def loss(x, n=1):
+        total = float(pos.sum())
+        world.push(x)
+        return again.run(x, 0) if n else total * x
+
+    again.run = loss
+    with pytest.raises(mt.InPlaceError, match="by the plain name `pos`"):
+        mt.grad(loss)(2.0)
+
+    def go(x, n):
+        total = float(pos.sum())
+        if n == 0:
+            return total
+        with mt.Context():
+            world.push(x)
+            return go(x, 0)
+
+    with pytest.raises(mt.InPlaceError, match="by the plain name `pos`"):
+        go(2.0, 1)
