@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._apply import ASTYPE
+from ._apply import ITEM as NUMBER
 from ._compared import kept_weights, tolerance
 from ._rulebook import Rule
 from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Tape
@@ -32,8 +34,8 @@ class WorkDone:
         notes = _Notes()
         entries: Any = tape.all
         for rule, parents, saved, _, _ in entries:
-            if rule is LEAF:
-                continue
+            if rule is LEAF or rule is NUMBER or rule is ASTYPE:
+                continue  # gradients of an inner recording are converted in the order in which that has met the objects
             notes.exact.append(rule)
             if type(rule) is Rule:
                 notes.note_operands(rule, parents, saved)
