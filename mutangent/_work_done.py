@@ -16,12 +16,15 @@ from ._apply import ASTYPE
 from ._apply import ITEM as NUMBER
 from ._compared import kept_weights, tolerance
 from ._rulebook import Rule
+from ._rulebook import rule as rule_of
 from ._tape import CALL, INDEX, LEAF, SCATTER, SET_ITEM, Tape
 from ._traced import TracedArray, primal
 
 # So many elements of an array that is constant are compared, and of one that is traced.
 OF_CONSTANT: Final = 8
 OF_TRACED: Final = 2
+# What the gradients of an inner recording are converted by: of all objects that it has met, in the order in which it has.
+_CONVERSIONS: Final = (NUMBER, ASTYPE, rule_of(np.copy))
 _INDEXING: Final = frozenset({INDEX, SET_ITEM, SCATTER})
 
 
@@ -34,8 +37,8 @@ class WorkDone:
         notes = _Notes()
         entries: Any = tape.all
         for rule, parents, saved, _, _ in entries:
-            if rule is LEAF or rule is NUMBER or rule is ASTYPE:
-                continue  # gradients of an inner recording are converted in the order in which that has met the objects
+            if rule is LEAF or any(rule is each for each in _CONVERSIONS):
+                continue
             notes.exact.append(rule)
             if type(rule) is Rule:
                 notes.note_operands(rule, parents, saved)
