@@ -16,7 +16,7 @@ from ._arrays import ARRAYS
 from ._attributes import Attributes
 from ._bindings import data_of_class
 from ._loads import SUPER, Load
-from ._members import FUNCTIONS, SomeOf, answers_by_code, static_attribute
+from ._members import FUNCTIONS, SomeOf, answers_by_code, holder_of, static_attribute
 from ._plain_names import UNSET, Read, few_parts_of, items_within, read_by
 from ._states import kind_of
 from ._value_flow import Flow, Piece
@@ -78,7 +78,7 @@ class AttributeName:
         obj, name = self._attribute.obj, self._attribute.name
         if value is UNSET or value is obj:
             return True
-        cls = value.cls if type(value) is SomeOf else value if issubclass(type(value), type) else type(value)
+        cls = holder_of(value)
         is_some = type(value) is SomeOf
         if is_some and not issubclass(type(obj), type) and not value.is_new and issubclass(type(obj), cls):
             return True

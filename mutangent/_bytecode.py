@@ -384,7 +384,7 @@ class _Follower:
         positions = [*range(by_position), *self._keywords]
         for position, value in zip(positions, given, strict=True):
             if value is not None and position not in _GIVEN_BACK:
-                value.use, value.callee, value.position = GIVEN, callee, position
+                value.use, value.callee = GIVEN, callee
         asked = given[by_position + self._keywords.index("copy")] if "copy" in self._keywords else None
         if "copy" in self._keywords and (asked is None or asked.value is not True):
             _note(given, READ)

@@ -62,7 +62,6 @@ class Load:
         "made_of",
         "name",
         "offset",
-        "position",
         "result_of",
         "steps",
         "stored_in",
@@ -79,12 +78,10 @@ class Load:
         # Attributes and items that are taken of the value at once, one of the other.
         self.steps: tuple[Step, ...] = ()
         self.use = READ
-        # Of a value that is given: what it is given to, if that is known, and as which argument.
+        # Of a value that is given: what it is given to, if that is known.
         self.callee: Load | None = None
-        self.position: int | str | None = None
-        self.stored_in: tuple[Load, str] | None = (
-            None  # of one that is assigned: the object, and the attribute of it
-        )
+        # Of one that is assigned: the object, and the attribute of it.
+        self.stored_in: tuple[Load, str] | None = None
         # Of one that is called: the arguments, by position or name, if there are no others; None is an unknown value.
         self.arguments: dict[int | str, Load | None] | None = None
         # Of a value that is that of no name: what is in it, or was given to the function, and that function.

@@ -47,42 +47,9 @@ _GIVE_ITEMS: Final = frozenset(
     }
 )
 _PLAIN_FUNCTIONS: Final = (
-    *(
-        zip,
-        enumerate,
-        reversed,
-        sorted,
-        list,
-        tuple,
-        set,
-        frozenset,
-        dict,
-        deque,
-        range,
-        len,
-        min,
-        max,
-        sum,
-        abs,
-    ),
-    *(
-        float,
-        int,
-        bool,
-        str,
-        complex,
-        round,
-        print,
-        repr,
-        isinstance,
-        issubclass,
-        id,
-        hash,
-        any,
-        all,
-        divmod,
-        pow,
-    ),
+    *(zip, enumerate, reversed, sorted, list, tuple, set, frozenset, dict, deque, range),
+    *(len, min, max, sum, abs, float, int, bool, str, complex, round, divmod, pow),
+    *(print, repr, isinstance, issubclass, id, hash, any, all),
 )
 # Results of their functions are no objects of the user's, other than such as they are given.
 _OF_NUMBERS: Final = frozenset({"numpy", "scipy", "cupy", "math", "cmath"})
@@ -98,7 +65,25 @@ class SomeOf:
         self.is_new = is_new
 
 
+def class_of(value: Any) -> type:
+    """The class of an object."""
+    cls: type = value.cls if type(value) is SomeOf else type(value)
+    return cls
+
+
+def holder_of(value: Any) -> type:
+    """The class in which attributes of a value are looked for: that of an object, or the class that it is itself."""
+    return value if is_class(value) else class_of(value)
+
+
+def own_members(cls: type) -> Iterator[tuple[str, Any]]:
+    """What stands in classes that are made by a statement: a class, and those that it inherits from."""
+    for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
+        yield from vars(base).items() if base.__flags__ & HEAP_TYPE else ()
+
+
 def key_of(value: Any) -> Any:
+    """By what a value is told from others."""
     return (value.is_new, id(value.cls)) if type(value) is SomeOf else id(value)
 
 
@@ -143,7 +128,7 @@ def value_after(value: Any, step: Step) -> list[Any]:
             return items[key : key + 1 or None]
         return items[:MOST_VALUES]
     if name == CLASS:
-        return [value.cls if type(value) is SomeOf else type(value)]
+        return [class_of(value)]
     if type(value) is SomeOf:
         found = static_attribute(value.cls, name)
         return [UNSET if found is UNSET or hasattr(type(found), "__get__") else found]
@@ -165,7 +150,7 @@ def value_after(value: Any, step: Step) -> list[Any]:
 
 def _inside(value: Any) -> list[Any]:
     """What an item of a value may be that is no container of Python's own."""
-    kind = value.cls if type(value) is SomeOf else type(value)
+    kind = class_of(value)
     if kind in DATA or kind is range:
         return []
     if not kind.__flags__ & HEAP_TYPE:
@@ -182,6 +167,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_class(value: Any) -> bool:
+    """Whether a value is a class; it is not asked."""
     return issubclass(type(value), type)
 
 
@@ -202,6 +188,7 @@ def static_attribute(value: Any, name: str) -> Any:
 
 
 def in_class(cls: type, name: str) -> Any:
+    """What stands under a name in a class, or in one that it inherits from; or UNSET."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]

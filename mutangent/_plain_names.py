@@ -65,9 +65,8 @@ PROGRAM: Final = (
     ModuleType,
     type(np.sum),
 )
-_with_parts: Final[WeakKeyDictionary[type, bool]] = (
-    WeakKeyDictionary()
-)  # by a class, whether its values are looked through
+# By a class, whether its values are looked through.
+_with_parts: Final[WeakKeyDictionary[type, bool]] = WeakKeyDictionary()
 # Methods of classes in C, as ``pos.sum`` and ``pos.__getitem__``.
 _METHODS: Final = frozenset({BuiltinFunctionType, MethodWrapperType})
 # What shows others, and how these are asked for.
@@ -408,7 +407,7 @@ def paths_within(value: Any, is_wanted: Callable[[Any], bool]) -> list[list[Any]
                 continue
             if is_wanted(item):
                 found.append([*path, item])
-            elif id(item) not in seen and (kind in _FEW or _has_parts(item)):
+            elif id(item) not in seen and _has_parts(item):
                 seen.add(id(item))
                 pending.append((item, [*path, item]))
     return found
@@ -429,7 +428,7 @@ def items_within(value: Any) -> list[Any]:
             if id(item) not in seen:
                 seen.add(id(item))
                 found.append(item)
-                if kind in _FEW or _has_parts(item):
+                if _has_parts(item):
                     pending.append(item)
     return found
 

@@ -22,7 +22,7 @@ from ._blocks import Block, BlockCode, Variable, given_to, may_hold, names_given
 from ._bytecode import loads_of, with_inner
 from ._fields import CapturedField
 from ._loads import Load
-from ._members import FUNCTIONS, RUN_WHEN_MADE, SELDOM, SomeOf, is_method_of, static_attribute
+from ._members import FUNCTIONS, RUN_WHEN_MADE, SELDOM, class_of, is_method_of, static_attribute
 from ._plain_names import DefaultName, Name, Read, items_within, keeps_as_it_is
 from ._reached import Reached, called_code, entries_of, home_of, reached_by, reached_by_all
 from ._value_flow import Flow, FunctionCode
@@ -138,7 +138,7 @@ class RecordedCode:
             for code, load in piece.places():
                 if load is read.load and target is not None:
                     values = self._flow.values_of(piece, code, target[0])
-                    return any(not is_plain_field(value, target[1]) for value in values)
+                    return any(not _is_plain_field(value, target[1]) for value in values)
         return False
 
     @functools.cached_property
@@ -259,9 +259,9 @@ class RecordedBlock(RecordedCode):
         flow.start(self._code)
 
 
-def is_plain_field(value: Any, name: str) -> bool:
+def _is_plain_field(value: Any, name: str) -> bool:
     """Whether an attribute of a value is a captured field that keeps what is assigned to it."""
-    cls = value.cls if type(value) is SomeOf else type(value)
+    cls = class_of(value)
     return type(static_attribute(cls, name)) is CapturedField and keeps_as_it_is(cls, name)
 
 

@@ -44,18 +44,21 @@ from ._members import (
     SELDOM,
     SomeOf,
     called_by,
+    class_of,
     distinct,
     functions_of,
     gives_no_item,
     gives_only_what_it_has,
+    holder_of,
     in_class,
     is_class,
     is_number,
     key_of,
+    own_members,
     static_attribute,
     value_after,
 )
-from ._plain_names import UNSET, items_of, items_within
+from ._plain_names import UNSET, DefaultName, items_of, items_within
 from ._reached import HEAP_TYPE, home_of
 
 _ROUNDS: Final = 8  # after which what was not found is left
@@ -103,9 +106,8 @@ class FunctionCode:
         # What it was a method of when it was called; and whether somebody may call it of whom nothing is known.
         self.receivers: dict[Any, Any] = {}
         self.is_given_away = False
-        self.calls: dict[
-            int, tuple[Piece, CodeType, Load, bool]
-        ] = {}  # by the place; and whether the object comes first
+        # By the place, the calls of it; and whether the object comes first.
+        self.calls: dict[int, tuple[Piece, CodeType, Load, bool]] = {}
 
     def places(self) -> Iterator[tuple[CodeType, Load]]:
         """The places at which values come up."""
@@ -145,11 +147,7 @@ class FunctionCode:
 
     def default_of(self, position: int) -> Any:
         """The default of a parameter, or UNSET."""
-        name, positional = self.code.co_varnames[position], self.code.co_argcount
-        if position >= positional:
-            return (self.function.__kwdefaults__ or {}).get(name, UNSET)
-        defaults = self.function.__defaults__ or ()
-        return defaults[position - positional] if position >= positional - len(defaults) else UNSET
+        return DefaultName(self.function, self.code.co_varnames[position]).value()
 
 
 class Flow:
@@ -186,9 +184,8 @@ class Flow:
         found: dict[str, list[tuple[FunctionType, SomeOf]]] = {}
         for cls in self._classes:
             some = SomeOf(cls)
-            for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
-                for name, member in vars(base).items() if base.__flags__ & HEAP_TYPE else ():
-                    found.setdefault(name, []).extend((function, some) for function in functions_of(member))
+            for name, member in own_members(cls):
+                found.setdefault(name, []).extend((function, some) for function in functions_of(member))
         return found
 
     # -- which code runs -----------------------------------------------------------------------------------------------
@@ -275,19 +272,17 @@ class Flow:
             self._used[key_of(value)] = value
             if issubclass(type(value), FUNCTIONS):
                 self.call_otherwise(value)
-            cls = value.cls if type(value) is SomeOf else type(value)
-            for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
-                for name, member in vars(base).items() if base.__flags__ & HEAP_TYPE else ():
-                    if name.startswith("__") and name.endswith("__") and name not in SELDOM:
-                        for function in functions_of(member):
-                            self._enter(function, value, None)
+            for name, member in own_members(class_of(value)):
+                if name.startswith("__") and name.endswith("__") and name not in SELDOM:
+                    for function in functions_of(member):
+                        self._enter(function, value, None)
 
     def _members_of(self, values: list[Any], step: Step) -> Iterator[tuple[FunctionType, Any]]:
         """The functions that may run when an attribute is taken, or called, and the objects whose methods they are."""
         name = step.name
         if step.key is SUPER:
             for value in values:
-                cls = value.cls if type(value) is SomeOf else value if is_class(value) else type(value)
+                cls = holder_of(value)
                 members = [] if value is UNSET else [base.__dict__.get(name) for base in cls.__mro__]
                 yield from ((function, value) for member in members for function in functions_of(member))
             values = [value for value in values if value is UNSET]
@@ -295,7 +290,7 @@ class Flow:
             if value is UNSET:
                 yield from self._by_name.get(name, ())
                 continue
-            cls = value.cls if type(value) is SomeOf else value if is_class(value) else type(value)
+            cls = holder_of(value)
             found = static_attribute(cls, name) if type(value) is SomeOf else static_attribute(value, name)
             if found is UNSET:
                 other = static_attribute(type(value), "__getattr__")
