@@ -518,10 +518,8 @@ def names_in(code: CodeType, part: Part, value_of_global: Callable[[str], Any]) 
 
 def is_users_module(module: ModuleType, homes: frozenset[str | None]) -> bool:
     """Whether the names of a module are looked at."""
-    file, name = (
-        vars(module).get("__file__"),
-        vars(module).get("__name__"),
-    )  # nothing that its `__getattr__` says
+    its = vars(module)  # and nothing that its `__getattr__` says
+    file, name = its.get("__file__"), its.get("__name__")
     if type(file) is str:
         return home_of(file) in homes
     return type(name) is not str or name.partition(".")[0] not in sys.stdlib_module_names

@@ -42,13 +42,20 @@ class RecordedCode:
         Whose code is looked at.
     classes : set of classes
         Of objects that it meets.
+    code : CodeType, optional
+        Itself, if that is known.
     """
 
     start = 0  # the offset at which it begins
     is_recursive = False  # whether it may call itself
 
     def __init__(
-        self, recording: Any, reached: Reached, homes: frozenset[str | None], classes: set[type]
+        self,
+        recording: Any,
+        reached: Reached,
+        homes: frozenset[str | None],
+        classes: set[type],
+        code: CodeType | None,
     ) -> None:
         self._recording = recording
         self._homes = homes
@@ -58,8 +65,12 @@ class RecordedCode:
         self._held: list[Any] = [each for value in values for each in functions_in(value)]
         self._held += self._given_functions()
         self._reached = [reached, *self._reached_by(self._held)]
+        self._code_object = code
+        # What is near: attributes that it may read, those of classes among them; values by attributes; classes.
+        self.attributes: list[Attribute] = []
         self._of_classes: list[Attribute] = []
-        self._code_object = self._own_code()
+        self._in_attributes: dict[str, list[Any]] = {}
+        self._all_classes = list(classes)
 
     def _reached_by(self, functions: list[Any]) -> list[Reached]:
         return [reached_by_all(functions, self._classes, frozenset(), self._homes)] if functions else []
@@ -161,9 +172,6 @@ class RecordedCode:
     def _own_names(self) -> Sequence[Name | Variable]:
         raise NotImplementedError
 
-    def _own_code(self) -> CodeType | None:
-        raise NotImplementedError
-
     def _own_objects(self) -> list[Any]:
         raise NotImplementedError
 
@@ -190,14 +198,11 @@ class RecordedFunction(RecordedCode):
         reached = self._reach()
         code = called_code(self._function)
         homes = frozenset({"", home_of(code.co_filename) if code is not None else ""})
-        super().__init__(recording, reached, homes, self._classes)
+        super().__init__(recording, reached, homes, self._classes, code)
         self.is_recursive = reached.is_recursive
 
     def _reach(self) -> Reached:
         return reached_by(self._function, self._classes)
-
-    def _own_code(self) -> CodeType | None:
-        return called_code(self._function)
 
     def _own_names(self) -> Sequence[Name | Variable]:
         function = self._function
@@ -237,14 +242,11 @@ class RecordedBlock(RecordedCode):
         self._classes = {*classes, *map(type, code.objects)}
         self._homes = code.homes
         reached = self._reach()
-        super().__init__(recording, reached, code.homes, self._classes)
+        super().__init__(recording, reached, code.homes, self._classes, code.code)
         self.is_recursive = any(function.__code__ is code.code for function in reached.alive())
 
     def _reach(self) -> Reached:
         return reached_by_all(self._code.called, self._classes, frozenset(self._code.named), self._homes)
-
-    def _own_code(self) -> CodeType | None:
-        return self._code.code
 
     def _own_names(self) -> Sequence[Name | Variable]:
         return [*self._code.variables, *self._reached[0].looked_into]

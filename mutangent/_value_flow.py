@@ -369,8 +369,7 @@ class Flow:
         ]
         for source in sources:
             yield from [UNSET] if source is None else self.values_of(piece, code, source)
-        position = piece.position_of(code, load.name) if isinstance(piece, FunctionCode) else None
-        if position is not None and isinstance(piece, FunctionCode):
+        if isinstance(piece, FunctionCode) and (position := piece.position_of(code, load.name)) is not None:
             if value is UNSET or piece.calls:
                 yield from self._arguments_of(piece, position)
         elif value is UNSET and not sources:
